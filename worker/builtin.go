@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"ao/shared/agent"
@@ -12,7 +13,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/worker/claudecode"
-	"ao/worker/llm"
+	"ao/worker/launch"
 	"ao/worker/procedural"
 	"ao/worker/process"
 	"ao/worker/profile"
@@ -48,6 +49,10 @@ func newExecutor(p profile.Profile, box *process.Confinement, most int64,
 	}
 	if p.Type == run.Autonomous {
 		file, err := p.Program()
+		if err == nil && p.LLM() {
+			e, err := newLLMExecutor(p, file, box, most)
+			return e, nil, nil, err
+		}
 		if p.Lifecycle == executor.Persistent {
 			return persistentExecutor{programExecutor{int(most), file, box}, newPool(p, log)}, nil, nil, err
 		}
@@ -81,7 +86,6 @@ func (f executorFunc) Run(ctx context.Context, inv executor.Invocation, host exe
 // builtins are the executors of autonomous agents inside the worker, by the command that profiles name.
 var builtins = map[string]func(box *process.Confinement) Executor{
 	profile.ClaudeCodeExec: func(box *process.Confinement) Executor { return claudecode.Executor{Confinement: box} },
-	profile.LLMExec:        func(box *process.Confinement) Executor { return llm.Executor{Confinement: box} },
 	// starts no program
 	profile.TestExec: func(*process.Confinement) Executor { return executorFunc(testexec.Run) },
 }
@@ -100,6 +104,32 @@ func (p programExecutor) Run(ctx context.Context, inv executor.Invocation, host 
 func (p programExecutor) job(inv executor.Invocation, host executor.Host) program.Job {
 	return program.Job{Invocation: inv, Command: p.path, Env: host.Env, MaxResult: p.maxResult, OnEvent: host.Emit,
 		Listen: host.Listen, Confinement: p.confinement, Kill: host.Kill}
+}
+
+// llmExecutor runs autonomous agents with ao-llm-exec.
+type llmExecutor struct {
+	programExecutor
+	sealed *process.Sealed
+	grant  launch.Grant
+}
+
+func newLLMExecutor(p profile.Profile, file string, box *process.Confinement, most int64) (llmExecutor, error) {
+	sealed, err := process.Seal(file)
+	if err != nil {
+		return llmExecutor{}, fmt.Errorf("profile %q: %w", p.Name, err)
+	}
+	return llmExecutor{programExecutor{int(most), file, nil}, sealed, launch.New(p.Config, box, os.LookupEnv)}, nil
+}
+
+func (e llmExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	j := e.job(inv, host)
+	j.Sealed, j.Listen = e.sealed, nil // only ao-llm-exec itself writes its lines, on stdout
+	env, err := e.grant.Env(j.Env)
+	if err != nil {
+		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
+	}
+	j.Env = env
+	return program.Run(ctx, j)
 }
 
 // proceduralExecutor runs procedural agents.

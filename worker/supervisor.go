@@ -38,7 +38,7 @@ func (h *supervisor) prepare(ctx context.Context, inv executor.Invocation,
 	}
 	door := h.gateway.Open(r)
 	host.Env = profile.RunEnv(h.env, inv)
-	if h.profile.Sandbox.HasNetwork() || h.profile.BuiltIn() { // without a network the URL is unreachable
+	if h.profile.Sandbox.HasNetwork() || h.profile.OwnExecutor() { // without a network the URL is unreachable
 		inv.APIURL, inv.MCPURL = door.URL, door.URL+"/mcp"
 		host.Env = append(host.Env, executor.EnvAPIURL+"="+inv.APIURL, executor.EnvMCPURL+"="+inv.MCPURL)
 	}

@@ -29,8 +29,8 @@ func TestEveryBuildIsStamped(t *testing.T) {
 	labels := "LABEL org.opencontainers.image.version=$AO_VERSION org.opencontainers.image.revision=$AO_REVISION"
 	for file, lines := range map[string][]string{
 		"scripts/up":                 {linkerFlags("$version", "$commit")},
-		"coordinator/Dockerfile":     {linkerFlags("$AO_VERSION", "$AO_REVISION"), labels},
-		"worker/Dockerfile":          {linkerFlags("$AO_VERSION", "$AO_REVISION"), labels},
+		"scripts/images/build":       {linkerFlags("$AO_VERSION", "$AO_REVISION")},
+		"scripts/images/Dockerfile":  {labels},
 		"docker-compose.yml":         {"\n  AO_VERSION:", "\n  AO_REVISION:"},
 		"docker-compose.cluster.yml": {"\n  AO_VERSION:", "\n  AO_REVISION:"},
 	} {

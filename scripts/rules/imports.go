@@ -220,12 +220,16 @@ var moduleUsers = []struct {
 	{"github.com/spf13/pflag", aoModule, aoReason},
 	{"github.com/inconshreveable/mousetrap", aoModule, aoReason},
 	{"golang.org/x/term", aoModule, aoReason},
+	{"github.com/openai/openai-go/v3", llmModule, llmReason},
+	{"github.com/anthropics/anthropic-sdk-go", llmModule, llmReason},
 }
 
 const (
 	aoModule = "coordinator/cmd/ao/go.mod"
 	aoReason = "the command line for people has a terminal; a server is built, scanned and updated " +
 		"without what that needs"
+	llmModule = "worker/llm/go.mod"
+	llmReason = "the models' SDKs take longer to compile than all the rest; only ao-llm-exec is built with them"
 )
 
 // ownImports checks the imports between our packages.

@@ -33,7 +33,8 @@ const saveTimeout = 3 * time.Second
 
 // Executor runs conversations with models. The programs it starts are MCP servers.
 type Executor struct {
-	Confinement *process.Confinement // of the MCP servers; nil: not confined
+	Confinement  *process.Confinement // of the MCP servers; nil: not confined
+	OwnVariables []string             // names of variables that MCP servers do not get
 }
 
 // conversation is the state of a run.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -192,7 +193,7 @@ func (e toolEvent) body() json.RawMessage {
 
 // Run runs one turn of the session.
 func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	s, agent, err := readSettings(inv, osLookup)
+	s, agent, err := readSettings(inv, os.LookupEnv)
 	if err != nil {
 		return failed(err)
 	}
@@ -209,7 +210,7 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 		return failed(err)
 	}
 	box, unusable := tools.Open(ctx, servers, tools.Config{
-		Env: s.environment(host.Env), Dir: inv.ProjectDir, Confinement: e.Confinement, Kill: host.Kill,
+		Env: s.environment(host.Env, e.OwnVariables), Dir: inv.ProjectDir, Confinement: e.Confinement, Kill: host.Kill,
 		Connect: seconds(s.Connect), Timeout: seconds(s.ToolTimeout), MaxOutput: s.MaxOutput,
 	})
 	defer box.Close()

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/strictjson"
+	"ao/worker/launch"
 	"ao/worker/llm/anthropic"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
@@ -56,9 +56,6 @@ const (
 	claude = "anthropic"
 )
 
-// keyEnvs are the default variables of a provider's key.
-var keyEnvs = map[string]string{openAI: "OPENAI_API_KEY", claude: "ANTHROPIC_API_KEY"}
-
 var (
 	variable   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
@@ -67,8 +64,7 @@ var (
 // credentials are headers that a settings file must not contain.
 var credentials = []string{"Authorization", "X-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization"}
 
-// readSettings decodes the profile's config and the agent's blueprint. lookup is os.LookupEnv: the key is in the
-// worker's environment.
+// readSettings decodes the profile's config and the agent's blueprint. lookup is os.LookupEnv, for the key.
 func readSettings(inv executor.Invocation, lookup func(string) (string, bool)) (s settings, b blueprint, err error) {
 	if len(inv.Config) > 0 && string(inv.Config) != "null" {
 		if err := strictjson.Decode(inv.Config, &s); err != nil {
@@ -103,7 +99,7 @@ func readSettings(inv executor.Invocation, lookup func(string) (string, bool)) (
 	if s.MaxRetries == nil {
 		s.MaxRetries = new(8)
 	}
-	name := keyEnvs[s.Provider]
+	name := launch.KeyVariables[s.Provider]
 	if s.KeyEnv != nil {
 		name = *s.KeyEnv
 	}
@@ -207,15 +203,13 @@ func (s settings) redact(text string) string {
 	return strings.ReplaceAll(text, s.key, "[key]")
 }
 
-// environment returns the environment of MCP servers: without the key, whatever the profile allows, and without this
-// program's mark, as each gets its own.
-func (s settings) environment(env []string) []string {
+// environment returns the environment of MCP servers: without the key, whatever the profile allows, without this
+// program's own variables, and without its mark, as each gets its own.
+func (s settings) environment(env, own []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return name == process.MarkEnv || name == *s.KeyEnv
+		return name == process.MarkEnv || name == *s.KeyEnv || slices.Contains(own, name)
 	})
 }
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
-
-var osLookup = os.LookupEnv

@@ -40,6 +40,9 @@ func startGuard() error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(self); err != nil { // a sealed program is in no folder
+		self = "/proc/self/exe"
+	}
 	var lifeline [2]int
 	if err := closeOnExecPipe(&lifeline); err != nil {
 		return err

@@ -45,10 +45,17 @@ func Hide(paths []string, used ...string) error {
 	return nil
 }
 
+// HiddenPaths returns what Hide hides, without links; nil: nothing.
+func HiddenPaths() []string {
+	if h := hidden.Load(); h != nil {
+		return h.paths
+	}
+	return nil
+}
+
 // isHidden reports whether a file is hidden from the programs of this process.
 func isHidden(path string) bool {
-	h := hidden.Load()
-	return h != nil && slices.ContainsFunc(h.paths, func(p string) bool { return within(realName(path), p) })
+	return slices.ContainsFunc(HiddenPaths(), func(p string) bool { return within(realName(path), p) })
 }
 
 // within reports whether path is dir or lies in it.

@@ -340,7 +340,11 @@ func start(s Spec, m *mark) (child, error) {
 		}
 		ours = ours[1:]
 	}
-	p.pid, err = spawn(poolFor(s), s.Path, argv, attr, s.limits)
+	path := s.Path
+	if s.Sealed != nil && sealedPath != "" {
+		attr.Files, path = append(attr.Files, s.Sealed.file.Fd()), sealedPath
+	}
+	p.pid, err = spawn(poolFor(s), path, argv, attr, s.limits)
 	if err != nil {
 		if p.stdin != nil {
 			p.stdin.Close()

@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("PROCESS_TEST_PROWL") != "" {
 		runSearcher()
 	}
+	if os.Getenv("PROCESS_TEST_SEALER") != "" {
+		runSealingWorker()
+	}
 	if os.Getenv("PROCESS_TEST_HIDER") != "" && os.Getenv(guardEnv) == "" {
 		runHidingWorker()
 	}

@@ -84,10 +84,7 @@ func (c *Confinement) secrets() (all []string) {
 	for _, p := range c.SecretFiles {
 		all = append(all, realName(p))
 	}
-	if h := hidden.Load(); h != nil {
-		all = append(all, h.paths...)
-	}
-	return all
+	return append(all, HiddenPaths()...)
 }
 
 // hideMounts returns mounts that hide these files and folders.

@@ -6,11 +6,12 @@ import (
 	"syscall"
 )
 
-// defaultPool starts programs that are not restricted: this process's own, and sandboxes.
+// defaultPool starts programs that are not restricted: this process's own, sealed ones, and sandboxes.
 var defaultPool = &spawnPool{requests: make(chan *spawnRequest)}
 
 func poolFor(s Spec) *spawnPool {
-	if h := hidden.Load(); h != nil && !s.sandboxed { // bubblewrap does not work under Landlock, and hides files itself
+	// Bubblewrap does not work under Landlock, and hides files itself.
+	if h := hidden.Load(); h != nil && !s.sandboxed && s.Sealed == nil {
 		return h.pool
 	}
 	return defaultPool

@@ -39,9 +39,16 @@ type Spec struct {
 	// Kill, once closed, sends SIGKILL to the group without grace; ctx must have ended by then. Nil: never.
 	Kill <-chan struct{}
 
+	// Sealed, if set, is started in place of Path, which it is a copy of. It is a program of the worker's own, so it
+	// may read what Hide denies to others, and must not be confined.
+	Sealed *Sealed
+
 	limits    []rlimit // from Confinement
 	sandboxed bool     // Path is bubblewrap
 }
+
+// Sealed is a program whose processes nobody else can look into (Seal).
+type Sealed struct{ file *os.File }
 
 // Piece is input for a program's stdin. Done is called when all of it is written; an error means that the program did
 // not get all of it and never will.

@@ -159,7 +159,7 @@ func (p Profile) checkSessions() error {
 	return firstViolation([]rule{
 		{"lifecycle", !slices.Contains([]string{"", "oneshot", "persistent"}, p.Lifecycle),
 			"must be oneshot or persistent"},
-		{"lifecycle", persistent && (p.Type == run.Procedural || p.BuiltIn()),
+		{"lifecycle", persistent && (p.Type == run.Procedural || p.OwnExecutor()),
 			"persistent belongs to autonomous profiles whose command is a program of your own"},
 		{"idle_seconds", p.IdleSeconds < 0 || p.IdleSeconds > maxIdle, fmt.Sprintf("must be from 1 to %d", maxIdle)},
 		{"max_sessions", p.MaxSessions < 0 || p.MaxSessions > maxRuns, fmt.Sprintf("must be from 1 to %d", maxRuns)},
@@ -196,7 +196,13 @@ func (p Profile) Runnable() error {
 	case p.BuiltIn():
 		return nil
 	case p.Type == run.Autonomous:
-		if _, err := p.Program(); err != nil {
+		_, err := p.Program()
+		if err != nil && p.LLM() {
+			return fault.Newf(fault.Invalid, "profile %q: %v, nor beside the worker. %s is a program of its own: "+
+				"build it with 'go build -o bin/ ./worker/llm/cmd/ao-llm-exec', or use the image worker-llm "+
+				"('docker compose --profile llm up --build')", p.Name, err, LLMExec).With("field", "command")
+		}
+		if err != nil {
 			return fault.Newf(fault.Invalid, "profile %q: %v", p.Name, err).With("field", "command")
 		}
 	case p.Command != proceduralExec:
@@ -212,7 +218,8 @@ func (p Profile) Runnable() error {
 	return nil
 }
 
-// Commands of the built-in executors of autonomous agents. Each is also a program of that name.
+// Commands of AO's own executors of autonomous agents. LLMExec is a program; the others are built into the worker, and
+// programs of that name as well.
 const (
 	ClaudeCodeExec = "ao-claude-code-exec"
 	LLMExec        = "ao-llm-exec"
@@ -221,18 +228,33 @@ const (
 
 // BuiltIn reports whether the profile's executor is built into the worker.
 func (p Profile) BuiltIn() bool {
-	return p.Type == run.Autonomous && slices.Contains([]string{ClaudeCodeExec, LLMExec, TestExec}, p.Command)
+	return p.Type == run.Autonomous && slices.Contains([]string{ClaudeCodeExec, TestExec}, p.Command)
 }
+
+// OwnExecutor reports whether the profile's executor is AO's own. It is not confined, and only what it starts is.
+func (p Profile) OwnExecutor() bool { return p.BuiltIn() || p.LLM() }
+
+// LLM reports whether the profile's executor is ao-llm-exec.
+func (p Profile) LLM() bool { return p.Type == run.Autonomous && p.Command == LLMExec }
 
 // StartsPrograms reports whether its runs may start programs; the test executor does not.
 func (p Profile) StartsPrograms() bool { return p.Command != TestExec }
 
 // TakesSystemPrompts reports whether the executor passes system_prompt to its model; otherwise it goes into the
 // prompt.
-func (p Profile) TakesSystemPrompts() bool { return p.BuiltIn() || p.SystemPrompts }
+func (p Profile) TakesSystemPrompts() bool { return p.OwnExecutor() || p.SystemPrompts }
 
-// Program returns the path of an autonomous profile's program: relative to the profile's file, or on PATH.
-func (p Profile) Program() (string, error) { return process.Find(p.Command, filepath.Dir(p.Path)) }
+// Program returns the path of an autonomous profile's program: relative to the profile's file, or on PATH. ao-llm-exec
+// may also be beside the worker.
+func (p Profile) Program() (string, error) {
+	path, err := process.Find(p.Command, filepath.Dir(p.Path))
+	if self, unknown := os.Executable(); err != nil && p.LLM() && unknown == nil {
+		if beside, missing := process.Find(p.Command, filepath.Dir(self)); missing == nil {
+			return beside, nil
+		}
+	}
+	return path, err
+}
 
 // Agent is a procedural agent with the path of its program.
 type Agent struct {

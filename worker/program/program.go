@@ -67,6 +67,8 @@ type Job struct {
 	// OnEvent gets session events while the program runs, and with the kind executor.LineBind what it bound. Calls
 	// are never concurrent. May be nil.
 	OnEvent func(kind string, body json.RawMessage)
+	// Sealed is started in place of Command, a program of the worker's own (process.Spec); nil: Command.
+	Sealed *process.Sealed
 	// Listen makes lines sent over the gateway count as if written to stdout (executor.Host); nil: there is no
 	// gateway.
 	Listen func(listener func(executor.Line)) (stop func())
@@ -87,7 +89,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	exit, err := process.Run(ctx, process.Spec{
 		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace,
 		Confinement: j.Confinement,
-		Kill:        j.Kill, MaxOutput: most, MaxLine: t.maxLine, OnStdout: t.onLine,
+		Kill:        j.Kill, Sealed: j.Sealed, MaxOutput: most, MaxLine: t.maxLine, OnStdout: t.onLine,
 	})
 	stop()
 	if bad := notStarted(err); bad != nil {

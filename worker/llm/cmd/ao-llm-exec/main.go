@@ -1,10 +1,14 @@
 // Ao-llm-exec runs autonomous agents with an endpoint that speaks OpenAI's Chat Completions or Anthropic's Messages
-// API, as a program that speaks the executor protocol 2.2. A worker has the same executor built in; this program is
-// for other runners and for trying an endpoint by hand.
+// API, as a program that speaks the executor protocol 2.2. A worker starts it for its profiles; by hand it tries an
+// endpoint.
 package main
 
 import (
+	"fmt"
+	"os"
+
 	"ao/shared/executor"
+	"ao/worker/launch"
 	"ao/worker/llm"
 	"ao/worker/process"
 )
@@ -30,6 +34,12 @@ Exit codes: 0 completed, 1 failed, 2 document unreadable, 143 stopped.
 `
 
 func main() {
+	process.Private()
 	process.Init("ao-llm-exec", help)
-	executor.Program(llm.Executor{}.Run)
+	box, own, err := launch.Accept()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(executor.CodeFailed)
+	}
+	executor.Program(llm.Executor{Confinement: box, OwnVariables: own}.Run)
 }
