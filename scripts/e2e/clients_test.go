@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,62 +12,75 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 var block = regexp.MustCompile("(?s)```([a-z]+)\n(.*?)\n```")
 
-// TestClientSnippets: the programs in shared/docs/clients.md work as documented, also with temporary refusals and
-// lost answers. They exit with 1 if a run fails or is refused.
-func TestClientSnippets(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(root(), "shared", "docs", "clients.md"))
+// blocks returns the programs of a page in a language.
+func blocks(t *testing.T, language string, page ...string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(append([]string{root(), "shared"}, page...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs := map[string]string{}
-	for _, m := range block.FindAllStringSubmatch(string(page), -1) {
-		if programs[m[1]] == "" { // the first of a language is the whole program
-			programs[m[1]] = m[2]
+	for _, m := range block.FindAllStringSubmatch(string(text), -1) {
+		if m[1] == language {
+			all = append(all, m[2])
 		}
 	}
+	return all
+}
+
+// TestClientSnippets: the programs in shared/docs/clients.md and the clients' pages work as documented, also with
+// temporary refusals and lost answers. They exit with 1 if a run fails or is refused.
+func TestClientSnippets(t *testing.T) {
+	t.Parallel()
 	s := up(t)
 	s.agent("text-stats", `echo '{"words":42}'`, "")
 	s.agent("failing", `echo '{"status":"completed"}'; echo "it went wrong" >&2; exit 3`, "")
 	s.worker()
-	for _, tt := range []struct {
-		language, file string
-		ready          func(*testing.T, string) []string // gives the command that runs a file
-	}{
-		{"sh", "client.sh", interpreted("sh")},
-		{"python", "client.py", interpreted("python3")},
-		{"typescript", "client.ts", typescript},
-		{"go", "client.go", compiled},
-	} {
-		t.Run(tt.language, func(t *testing.T) {
+	t.Run("sh", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "client.sh")
+		if err := os.WriteFile(path, []byte(blocks(t, "sh", "docs", "clients.md")[0]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		checkSnippet(t, s, []string{"sh", path})
+	})
+	for _, c := range clients {
+		t.Run(c.language, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), tt.file)
-			if err := os.WriteFile(path, []byte(programs[tt.language]), 0o644); err != nil {
+			program := c.install(t)
+			examples := blocks(t, c.language, "clients", c.language, "README.md")
+			checkSnippet(t, s, program(t, examples[0]))
+			args := program(t, examples[1])
+			out, err := clientCommand(t, s, args).Output()
+			if lines := strings.Split(string(out), "\n"); err != nil || !strings.HasPrefix(lines[0], "run_start ") ||
+				!strings.HasPrefix(lines[len(lines)-2], "run_completed ") {
+				t.Errorf("the second example: %v, it printed %s", err, out)
+			}
+		})
+	}
+}
+
+// checkSnippet runs a program that starts text-stats, also with another agent in its place.
+func checkSnippet(t *testing.T, s *stack, args []string) {
+	t.Helper()
+	for _, agent := range []string{"text-stats", "failing", "nobody"} {
+		t.Run(agent, func(t *testing.T) {
+			t.Parallel()
+			d := newFaultyProxy(t, s.url, agent)
+			c := clientCommand(t, s, args)
+			var out, errs bytes.Buffer
+			c.Dir, c.Stdout, c.Stderr = t.TempDir(), &out, &errs
+			c.Env = append(c.Env, "AO_URL="+d.url)
+			if err := c.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 				t.Fatal(err)
 			}
-			args := tt.ready(t, path)
-			for _, agent := range []string{"text-stats", "failing", "nobody"} {
-				t.Run(agent, func(t *testing.T) {
-					t.Parallel()
-					d := newFaultyProxy(t, s.url, agent)
-					c := exec.Command(args[0], args[1:]...)
-					var out, errs bytes.Buffer
-					c.Dir, c.Env, c.Stdout, c.Stderr = t.TempDir(), append(os.Environ(), "AO_URL="+d.url), &out, &errs
-					if err := c.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-						t.Fatal(err)
-					}
-					d.checkClient(t, agent, c.ProcessState.ExitCode(), out.String(), errs.String())
-				})
-			}
+			d.checkClient(t, agent, c.ProcessState.ExitCode(), out.String(), errs.String())
 		})
 	}
 }
@@ -171,82 +183,6 @@ func (d *faultyProxy) checkClient(t *testing.T, agent string, code int, out, err
 		}
 	}
 }
-
-// interpreted runs a file with an interpreter, if it is installed.
-func interpreted(program string) func(*testing.T, string) []string {
-	return func(t *testing.T, path string) []string {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("there is no %s here", program)
-		}
-		return []string{program, path}
-	}
-}
-
-// compiled builds a Go program, because 'go run' changes the exit code.
-func compiled(t *testing.T, path string) []string {
-	program := strings.TrimSuffix(path, ".go")
-	runCommand(t, filepath.Dir(path), "go", "build", "-o", program, path)
-	return []string{program}
-}
-
-// typescript compiles to JavaScript, or lets a new Node strip the types if there is no compiler.
-func typescript(t *testing.T, path string) []string {
-	version, err := exec.Command("node", "--version").Output()
-	if err != nil {
-		t.Skip("there is no node here")
-	}
-	tsc, err := compiler()
-	if err != nil {
-		major, _, _ := strings.Cut(strings.TrimPrefix(string(version), "v"), ".")
-		if n, _ := strconv.Atoi(major); n < 23 {
-			t.Skipf("SKIPPED: there is no tsc (%v), and node %s runs no TypeScript", err, version)
-		}
-		t.Logf("TYPES ARE NOT CHECKED: there is no tsc (%v)", err)
-		return []string{"node", path}
-	}
-	runCommand(t, filepath.Dir(path), tsc, "--strict", "--target", "es2022", "--module", "es2022", filepath.Base(path))
-	program := strings.TrimSuffix(path, ".ts") + ".mjs"
-	if err := os.Rename(strings.TrimSuffix(path, ".ts")+".js", program); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"node", program}
-}
-
-// compiler is the installed TypeScript compiler, or one that npm installs once into the user's cache.
-var compiler = sync.OnceValues(func() (string, error) {
-	if tsc, err := exec.LookPath("tsc"); err == nil {
-		return tsc, nil
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	const fetched = "typescript@5.9.3"
-	kept := filepath.Join(cache, "ao-e2e", fetched)
-	tsc := filepath.Join(kept, "node_modules", ".bin", "tsc")
-	if _, err := os.Stat(tsc); err == nil {
-		return tsc, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(kept), 0o700); err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp(filepath.Dir(kept), "fetching-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if out, err := exec.CommandContext(ctx, "npm", "install", "--prefix", dir, "--ignore-scripts", "--no-audit",
-		"--no-fund", fetched).CombinedOutput(); err != nil {
-		return "", errors.New("npm cannot fetch it: " + strings.TrimSpace(string(out)) + err.Error())
-	}
-	if err := os.Rename(dir, kept); err != nil { // another test process was quicker
-		_, err = os.Stat(tsc)
-		return tsc, err
-	}
-	return tsc, nil
-})
 
 // runCommand runs a command that must succeed.
 func runCommand(t *testing.T, dir, program string, args ...string) {

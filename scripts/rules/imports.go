@@ -36,6 +36,7 @@ var packageImports = []struct {
 		"ao/shared/prompt"}},
 	{"ao/shared/trace", []string{"ao/shared/fault", "ao/shared/run"}},
 	{"ao/shared/trace/otlp", []string{"ao/shared/trace"}},
+	{"ao/shared/clients/go", nil},
 
 	{"ao/nats/subject", []string{"ao/shared/fault"}},
 	{"ao/nats/stream", []string{"ao/shared/..."}},

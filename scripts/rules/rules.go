@@ -29,6 +29,8 @@ var All = []Rule{
 	{"packages are named for what they provide", "a package without a subject collects everything else", packageNames},
 	{"files of code under 500 lines", "a longer file contains two things; tests may be long, they are read one by one",
 		fileLength},
+	{"clients are small and stand alone", "callers read and copy them, and take no further package with them",
+		smallClients},
 	{"fixed names at the top level", "the top level must give an overview at a glance", topLevel},
 	{"no open notes", "a note in the code is forgotten; do it now, or write an issue", openNotes},
 	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, " +

@@ -66,6 +66,15 @@ func TestRulesBite(t *testing.T) {
 			file("package main\nimport _ \"ao/coordinator/serve/parts\"\n"),
 			"ao/coordinator/cmd/ao may not use ao/coordinator"},
 
+		{"a client uses the house", "shared/clients/go/client.go",
+			file("package ao\nimport _ \"ao/shared/fault\"\n"), "ao/shared/clients/go may not use ao/shared/fault"},
+		{"a client needs a module", "shared/clients/go/go.mod", file("module ao\n\nrequire example.org/x v1.0.0\n"),
+			"go.mod:3: needs a package"},
+		{"a client needs a package", "shared/clients/typescript/src/index.ts", file("import x from \"x\";\n"),
+			"index.ts:1: needs a package"},
+		{"a client grows", "shared/clients/python/ao_client/more.py", file(strings.Repeat("\n", maxLines)),
+			"shared/clients/python: "},
+
 		{"a page sets HTML", "coordinator/dashboard/ui/dist/app.js", file("el.innerHTML = text;\n"),
 			"dist/app.js:1 uses innerHTML"},
 		{"a page sets text", "coordinator/dashboard/ui/dist/app.js", file("el.textContent = text; evaluate(text);\n"),

@@ -1,0 +1,47 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const clientsFolder = "shared/clients/"
+
+// smallClients checks the libraries for callers: each is short, fits on a page, and needs nothing but its language.
+// What Python imports is checked by its test, which runs without other packages.
+func smallClients(h *House) []string {
+	var broken []string
+	lines := map[string]int{}
+	for _, f := range h.Files {
+		ext := path.Ext(f.Path)
+		if !strings.HasPrefix(f.Path, clientsFolder) || !slices.Contains([]string{".go", ".py", ".ts", ".mod"}, ext) {
+			continue
+		}
+		client, _, _ := strings.Cut(strings.TrimPrefix(f.Path, clientsFolder), "/")
+		number := 0
+		for line := range strings.Lines(f.Text) {
+			number++
+			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > maxColumns {
+				broken = append(broken, fmt.Sprintf("%s:%d: over %d columns", f.Path, number, maxColumns))
+			}
+			needs := map[string]string{".ts": "import ", ".mod": "require"}[ext]
+			if needs != "" && strings.HasPrefix(line, needs) {
+				broken = append(broken, fmt.Sprintf("%s:%d: needs a package: %s", f.Path, number,
+					strings.TrimSpace(line)))
+			}
+		}
+		if ext != ".mod" {
+			lines[client] += number
+		}
+	}
+	for _, client := range slices.Sorted(maps.Keys(lines)) {
+		if lines[client] >= maxLines {
+			broken = append(broken, fmt.Sprintf("%s%s: %d lines", clientsFolder, client, lines[client]))
+		}
+	}
+	return broken
+}

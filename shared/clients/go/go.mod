@@ -1,0 +1,3 @@
+module ao/shared/clients/go
+
+go 1.24
