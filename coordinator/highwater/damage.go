@@ -64,6 +64,19 @@ func (k *Keeper) Affects(seq uint64) bool {
 	return seq != 0 && slices.ContainsFunc(k.Damages(), func(d Damage) bool { return seq <= d.Ends })
 }
 
+// Lost reports whether records of a run may be lost that were written after a sequence, and whether the run is known to
+// have begun. A damage with more runs than it names may have any.
+func (k *Keeper) Lost(id string, after uint64) (possible, begun bool) {
+	for _, d := range k.Damages() {
+		if after < d.Reached {
+			possible = true
+			begun = begun || len(d.Runs) < d.Failed+d.Lost ||
+				slices.ContainsFunc(d.Runs, func(r Run) bool { return r.ID == id })
+		}
+	}
+	return possible, begun
+}
+
 // Damages returns the damages that are known.
 func (k *Keeper) Damages() []Damage { return k.shown.Load().damages }
 

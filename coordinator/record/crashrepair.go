@@ -16,14 +16,22 @@ type CrashRepair struct {
 	stream  lossyStream
 	history runIndex
 	barrier
-	damaged func(seq uint64) bool // whether records after that one may have been lost
+	damages Damages
 	log     *slog.Logger
+}
+
+// Damages tells what the history is known to have lost.
+type Damages interface {
+	Affects(seq uint64) bool // records after that one may have been lost
+	// records of the run after that one may have been lost, and it is known to have begun
+	Lost(run string, after uint64) (possible, begun bool)
 }
 
 // lossyStream is a stream that may have lost some records and kept others.
 type lossyStream interface {
 	State(ctx context.Context) (bus.State, error)
 	Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
+	LastEvent(ctx context.Context, filter string) (uint64, error)
 	Purge(ctx context.Context, stream, filter string, before uint64) error
 }
 
@@ -34,9 +42,8 @@ type runIndex interface {
 }
 
 // NewCrashRepair returns a CrashRepair.
-func NewCrashRepair(s lossyStream, h runIndex, p barrier, damaged func(seq uint64) bool,
-	log *slog.Logger) *CrashRepair {
-	return &CrashRepair{stream: s, history: h, barrier: p, damaged: damaged, log: log}
+func NewCrashRepair(s lossyStream, h runIndex, p barrier, d Damages, log *slog.Logger) *CrashRepair {
+	return &CrashRepair{stream: s, history: h, barrier: p, damages: d, log: log}
 }
 
 // Exists reports whether a run is in the projection or on the stream.
@@ -56,9 +63,9 @@ func (t *CrashRepair) Exists(ctx context.Context, run, session string) (bool, er
 	return false, nil
 }
 
-// RemoveStale removes what a worker wrote about a run whose own records NATS lost. Call it before storing the
-// run again.
-func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string) error {
+// RemoveStale removes what a worker wrote about a run whose own records NATS lost. They followed that sequence. Call it
+// before storing the run again.
+func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string, after uint64) error {
 	s, err := t.stream.State(ctx)
 	if err != nil {
 		return bus.WriteUnanswered(err)
@@ -69,24 +76,33 @@ func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string) erro
 	if exists, err := t.Exists(ctx, run, session); err != nil || exists { // stored just now by somebody else
 		return err
 	}
-	if err := t.checkDamage(ctx, run, session); err != nil {
+	if err := t.checkDamage(ctx, run, session, after); err != nil {
 		return err
 	}
 	return t.remove(ctx, run, session, s.Last+1) // later records belong to the run stored then
 }
 
 // checkDamage refuses a run that had begun before the history was damaged.
-func (t *CrashRepair) checkDamage(ctx context.Context, run, session string) error {
+func (t *CrashRepair) checkDamage(ctx context.Context, run, session string, after uint64) error {
+	possible, begun := t.damages.Lost(run, after)
+	if possible && !begun {
+		last, err := t.stream.LastEvent(ctx, subject.RunEvents(session, run))
+		if err != nil {
+			return bus.WriteUnanswered(err)
+		}
+		begun = last != 0
+	}
 	part := subject.Partition(session)
 	for _, filter := range []string{subject.Claimed(part, run, "*"), subject.Ended(part, run, "*")} {
 		found, err := t.stream.Records(ctx, filter, 0, 1)
 		if err != nil {
 			return bus.WriteUnanswered(err)
 		}
-		if len(found) > 0 && t.damaged(found[0].Seq) {
-			return fault.New(fault.Conflict, CodeDamaged, "The history lost records of run "+run+", which had begun; "+
-				"it is not started again").With("run_id", run)
-		}
+		begun = begun || len(found) > 0 && t.damages.Affects(found[0].Seq)
+	}
+	if begun {
+		return fault.New(fault.Conflict, CodeDamaged, "The history lost records of run "+run+", which had begun; "+
+			"it is not started again").With("run_id", run)
 	}
 	return nil
 }

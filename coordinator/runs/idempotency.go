@@ -124,7 +124,7 @@ func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, 
 		}
 		return Accepted{}, err
 	}
-	if err := i.torn.RemoveStale(ctx, first.Run, first.Session); err != nil {
+	if err := i.torn.RemoveStale(ctx, first.Run, first.Session, first.Last); err != nil {
 		return Accepted{}, err
 	}
 	return i.Restore(ctx, runs, p, first)

@@ -199,6 +199,9 @@ type whole struct{}
 // Affects reports whether records after a sequence may be lost.
 func (whole) Affects(uint64) bool { return false }
 
+// Lost reports whether records of a run may be lost.
+func (whole) Lost(string, uint64) (possible, begun bool) { return false, false }
+
 // wire is what serve/parts does, but for the high-water mark, webhooks, definitions and registries.
 func (c *coordinator) wire(log *slog.Logger) {
 	h := c.history
@@ -207,7 +210,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 	hearing := lease.NewHeartbeats(c.client, leaseTime, log)
 	commands := &runners.Commander{Bus: c, Credential: c.registry.Credential, Log: log,
 		ListeningFor: hearing.Listening}
-	torn := record.NewCrashRepair(c.client, h, reads, whole{}.Affects, log)
+	torn := record.NewCrashRepair(c.client, h, reads, whole{}, log)
 	ends := record.NewEndWriter(record.Needs{Records: records, Stream: c.client, History: h, Barrier: reads,
 		Heartbeats: hearing, Stopper: commands, Damaged: whole{}.Affects, Log: log})
 	c.leases = lease.New(lease.Config{History: h, Ends: ends, Heartbeats: hearing, Commands: struct {

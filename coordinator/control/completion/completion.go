@@ -35,7 +35,7 @@ type Controller struct {
 		AppendCarriedEnd(ctx context.Context, a projection.Active) error
 	}
 	Repair interface {
-		RemoveStale(ctx context.Context, run, session string) error
+		RemoveStale(ctx context.Context, run, session string, after uint64) error
 		RemoveEarlier(ctx context.Context, run, session string)
 	}
 	Log *slog.Logger
@@ -88,7 +88,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 // acceptReserved accepts a run that its session's or its callback's record carries. A crash of NATS may have lost the
 // run's own records and kept what its worker wrote.
 func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservation) error {
-	if err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID); err != nil {
+	if err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID, p.Seq); err != nil {
 		return err
 	}
 	body, err := c.History.ReservedRecord(ctx, p)

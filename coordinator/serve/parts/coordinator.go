@@ -192,7 +192,7 @@ func (c *Coordinator) wireRecords() {
 	c.Hearing = lease.NewHeartbeats(c.bus, c.Lease, c.log)
 	c.commands = &runners.Commander{Bus: c.bus, Credential: c.Registry.Credential, Log: c.log,
 		ListeningFor: c.Hearing.Listening}
-	c.torn = record.NewCrashRepair(c.guarded, c.History, c.reads, c.Highwater.Affects, c.log)
+	c.torn = record.NewCrashRepair(c.guarded, c.History, c.reads, c.Highwater, c.log)
 	c.ends = record.NewEndWriter(record.Needs{
 		Records: c.records, Stream: c.guarded, History: c.History, Barrier: c.reads, Heartbeats: c.Hearing,
 		Stopper: c.commands, Damaged: c.Highwater.Affects,

@@ -1,0 +1,135 @@
+package serve_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"ao/coordinator/ledger"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// remove removes records of RUNS behind the coordinators' backs.
+func (r *rotten) remove(id, session, kinds string) (n int) {
+	r.t.Helper()
+	js, err := r.nc.JetStream()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	part := subject.Partition(session)
+	of := map[string]string{"queued": subject.QueuedOf(part, id), "claim": subject.Claimed(part, id, "*"),
+		"end": subject.Ended(part, id, "*"), "accepted": subject.Accepted(part, session, id)}
+	for _, kind := range strings.Fields(kinds) {
+		found, err := r.bus.Records(r.t.Context(), of[kind], 0, 1)
+		if err != nil || len(found) != 1 {
+			r.t.Fatalf("%s of %s: %d, %v", kind, id, len(found), err)
+		}
+		if err := js.DeleteMsg(subject.Runs, found[0].Seq); err != nil {
+			r.t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// TestAGapInTheMiddle: a run whose end is missing fails once, though it has attempts left. Neither a coordinator that
+// had read the records nor one that starts with an empty data folder lets it start again.
+func TestAGapInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprint("restarted ", restarted), func(t *testing.T) {
+			t.Parallel()
+			r := fill(t, 40)
+			missing, damaged := 0, map[string]string{}
+			for _, kinds := range []string{"claim", "end", "claim end"} {
+				a := r.submit(`{"agent_name":"tool","max_attempts":3}`)
+				r.until(a.RunID, run.Completed)
+				damaged[a.RunID] = a.SessionID + " " + kinds
+			}
+			whole := r.submit(`{"agent_name":"tool","max_attempts":3}`)
+			r.until(whole.RunID, run.Completed)
+			r.marked(r.dir)
+			if restarted {
+				r.stop()
+				r.dir = t.TempDir()
+			}
+			for id, what := range damaged {
+				session, kinds, _ := strings.Cut(what, " ")
+				missing += r.remove(id, session, kinds)
+			}
+			s := r.stack
+			if restarted {
+				s = start(t, r.on)
+				s.work(r.starts.do, echo("tool"))
+			}
+			l := s.ledgerAs("the affected runs are known", resolved)
+			if d := l.Damages[0]; l.OK || d.Missing != uint64(missing) ||
+				!strings.HasSuffix(d.Message, fmt.Sprintf(": %d records are missing", missing)) {
+				t.Errorf("the ledger says %+v, want %d missing records", l.Damages, missing)
+			}
+			for id, what := range damaged {
+				if strings.HasSuffix(what, " claim") { // its end is left, and proves it
+					s.until(id, run.Completed)
+					continue
+				}
+				failed := s.until(id, run.Failed)
+				if failed.Error == nil || failed.Error.Code != "history_damaged" || failed.Attempt > 1 {
+					t.Errorf("run without its %s: attempt %d ended with %v", what, failed.Attempt, failed.Error)
+				}
+			}
+			s.until(whole.RunID, run.Completed)
+			s.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+			s.post("/ledger/accept", "").want(200)
+			s.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
+			r.starts.wantOnce(t)
+		})
+	}
+}
+
+// TestAKeyOfALostRun: a request is repeated with the key of a run of which the history has lost all. The run is
+// not started again if a coordinator or its events show that it had begun. Another one is accepted again.
+func TestAKeyOfALostRun(t *testing.T) {
+	t.Parallel()
+	for _, evidence := range []string{"events", "a coordinator"} {
+		t.Run(evidence, func(t *testing.T) {
+			t.Parallel()
+			r := fill(t, 8)
+			r.post("/agents", `{"name":"mind"}`).want(201)
+			speaking := make(chan *worker, 1)
+			speaking <- r.work(func(q run.Queued) run.Outcome {
+				if evidence == "events" {
+					(<-speaking).say(q, "here")
+				}
+				return r.starts.do(q)
+			}, echo("speaker"))
+			body, waits := `{"agent_name":"speaker"}`, `{"agent_name":"mind","prompt":"later"}`
+			begun := r.submit(body, "Idempotency-Key: begun")
+			r.until(begun.RunID, run.Completed)
+			waiting := r.submit(waits, "Idempotency-Key: waiting")
+			r.marked(r.dir)
+			if evidence == "events" {
+				r.stop()
+				r.dir = t.TempDir()
+			}
+			r.remove(begun.RunID, begun.SessionID, "queued claim end")
+			r.remove(waiting.RunID, waiting.SessionID, "accepted")
+			s := r.stack
+			if evidence == "events" {
+				s = start(t, r.on)
+				s.work(r.starts.do, echo("tool"), echo("speaker"))
+			}
+			s.ledgerAs("the affected runs are known", resolved)
+			natstest.Until(t, "the coordinator is ready", func() bool { return s.get("/ready").status == 200 })
+			g := s.post("/runs", body, "Idempotency-Key: begun")
+			if g.status != 409 || !strings.Contains(g.body, "history_damaged") {
+				t.Errorf("the lost run's request is answered with %d %s", g.status, g.body)
+			}
+			if again := s.submit(waits, "Idempotency-Key: waiting"); again.RunID != waiting.RunID {
+				t.Errorf("the waiting run is accepted again as %+v, want %+v", again, waiting)
+			}
+			r.starts.wantOnce(t)
+		})
+	}
+}
