@@ -311,7 +311,7 @@ func (k *Keeper) raise(ctx context.Context) error {
 		k.known, k.rev = &next, rev
 		_, k.flagged = next.Removing[k.Name]
 	}
-	return k.file()
+	return file(k)
 }
 
 // durable returns the last sequence that is older than AO_NATS_SYNC. The caller holds mu.
@@ -342,7 +342,7 @@ func (k *Keeper) write(ctx context.Context, m *mark, rev uint64) (uint64, error)
 }
 
 // file stores the mark in the data folder. The caller holds mu.
-func (k *Keeper) file() error {
+func file(k *Keeper) error {
 	if k.Dir == "" || k.filed == k.rev || k.handled < k.known.Generation {
 		return nil
 	}

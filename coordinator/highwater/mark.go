@@ -138,6 +138,16 @@ type Damage struct {
 	Unreadable bool `json:"unreadable,omitempty"` // the records are there and cannot be read
 }
 
+// Missing returns how many records are lost, at least, and not accepted as lost.
+func Missing(all []Damage) (n uint64) {
+	for _, d := range all {
+		if d.AcceptedAt == nil {
+			n += max(d.Missing, 1)
+		}
+	}
+	return n
+}
+
 // Run is a run that a damage affects.
 type Run struct {
 	ID       string `json:"run_id"`

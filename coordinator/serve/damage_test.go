@@ -126,7 +126,15 @@ func TestAFlippedBit(t *testing.T) {
 	}
 	natstest.Until(t, "the coordinator is ready", func() bool { return r.get("/ready").status == 200 })
 	r.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+	r.sums(map[string]float64{"ao_history_missing_records": float64(d.Missing)})
+	if g := r.get("/doctor"); !strings.Contains(g.body, `"verdict":"fail","what":"`+want) {
+		t.Errorf("the doctor says %s", g.body)
+	}
 	r.post("/ledger/accept", "").want(200)
+	r.sums(map[string]float64{"ao_history_missing_records": 0})
+	if g := r.get("/doctor"); !strings.Contains(g.body, "no records are missing") {
+		t.Errorf("the doctor says %s", g.body)
+	}
 	for _, s := range []*stack{r.stack, other} {
 		s.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK && len(l.Damages) == 1 })
 	}

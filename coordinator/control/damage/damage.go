@@ -5,6 +5,8 @@ package damage
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"ao/coordinator/highwater"
@@ -29,6 +31,7 @@ type Controller struct {
 	}
 	History interface {
 		Pending(f func(projection.Active) bool)
+		Claimed(f func(projection.Active) bool)
 		// runs that were claimed or had ended in a history that was replaced, and are not so now
 		FormerRuns(f func(id string, was run.Status, missing bool))
 		DropFormer()
@@ -63,10 +66,14 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	if err := c.failBegun(ctx, former); err != nil || !heard {
 		return err
 	}
-	var failed []highwater.Run
-	for _, r := range c.failed {
-		failed = append(failed, r)
-	}
+	failed := slices.Collect(maps.Values(c.failed))
+	c.History.Claimed(func(a projection.Active) bool {
+		open := !a.Stopping && a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0
+		if open && c.Mark.Affects(a.ClaimSeq) && !c.Evidence.Named(a.Key) {
+			failed = append(failed, highwater.Run{ID: a.Spec.ID, Was: string(former[a.Spec.ID]), Evidence: unnamed})
+		}
+		return true
+	})
 	if err := c.Mark.Resolve(ctx, failed, lost); err != nil {
 		return err
 	}
@@ -75,6 +82,9 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	c.History.DropFormer()
 	return nil
 }
+
+// unnamed is why a claimed run fails with its lease.
+const unnamed = "it was claimed, and no heartbeat names it"
 
 // failBegun fails the unclaimed runs that had begun.
 func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status) error {

@@ -51,6 +51,7 @@ type Scrapes struct {
 	}
 	ProfileOf  func(agent string) string // of its runs; empty: any
 	Ready      func() error
+	Missing    func() uint64 // records of the history that are lost, and not accepted as lost
 	Queues     interface{ InUse() int }
 	MaxPending int // most waiting runs
 	MaxQueues  int // most queues
@@ -254,12 +255,15 @@ func (o *Scrapes) scrapeCallbacks() func(*metric.Scrape) {
 func (o *Scrapes) scrapeProjection() func(*metric.Scrape) {
 	r := o.Metrics
 	ready := r.Gauge("ao_ready", "1: this coordinator serves requests; 0: GET /ready says why not.")
+	missing := r.Gauge("ao_history_missing_records", "Records of the history that are lost, at least, and that "+
+		"nobody has accepted as lost ('ao verify'). Coordinators agree within seconds: take the maximum.")
 	seq := r.Gauge("ao_fold_sequence", "Sequence of the newest record of the history that this coordinator has read.")
 	records := r.Count("ao_fold_records_total", "Records that this coordinator has read since its start: applied, "+
 		"ignored (late, duplicate or without a key: normal), unknown (of a newer version) or unreadable.", "result")
 	return func(s *metric.Scrape) {
 		s.Set(ready, number(o.Ready() == nil))
 		s.Set(seq, float64(o.History.Seq()))
+		s.Set(missing, float64(o.Missing()))
 		n := o.History.Stats()
 		for result, v := range map[string]uint64{"applied": n.Applied, "ignored": n.Ignored, "unknown": n.Unknown,
 			"unreadable": n.Unreadable} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"ao/coordinator/highwater"
 	"ao/coordinator/insight/doctor"
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/insight/metrics"
@@ -45,7 +46,8 @@ func (c *Coordinator) wireInsight() {
 		Metrics: c.Metrics, Stream: c.bus, Backups: c.bus.Bucket(subject.Secrets), History: c.History,
 		Status:  c.Overview.Status,
 		Members: members, Views: c.Runners, Agents: c.Agents, ProfileOf: c.Agents.ProfileOf,
-		Ready: c.Ready, Queues: c.Queues, MaxPending: c.MaxPending, MaxQueues: c.MaxQueues, Tally: c.meters,
+		Ready: c.Ready, Missing: func() uint64 { return highwater.Missing(c.Highwater.Damages()) }, Queues: c.Queues,
+		MaxPending: c.MaxPending, MaxQueues: c.MaxQueues, Tally: c.meters,
 	}
 }
 

@@ -329,6 +329,13 @@ read       9 records, from 1 to 9
 `
 	stray := strings.NewReplacer(`"records":9,`, `"records":9,"foreign_records":2,"foreign_sequences":[4,6],`).Replace(
 		good)
+	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	const damages = `"damages":[{"message":"4 records are missing","found_at":"2026-01-31T12:00:00Z",` +
+		`"resolved_at":"2026-01-31T12:00:02Z","failed":1,"lost":1,` +
+		`"runs":[{"run_id":"run_1","was":"running","evidence":"it has events"}]}]`
+	damaged := strings.NewReplacer(`"ok":true`, damages+`,"ok":false`, `"wrong_count":0`,
+		`"wrong_count":1`, `"wrong":[]`,
+		`"wrong":[{"kind":"history_damaged","sequence":9,"message":"4 records are missing"}]`).Replace(good)
 	for _, tt := range []struct {
 		args, doc, out, errs string
 		code                 int
@@ -341,6 +348,11 @@ read       9 records, from 1 to 9
 begun_twice  run_1  7       Attempt 1 was claimed twice
 sum          -      -       3 are not 4
 `, "ao: 2 violations. Keep the evidence", exitFailed},
+		{"verify", damaged, counts[:len(counts)-1] + "\ndamage of " + at.Local().Format(time.DateTime) +
+			": 4 records are missing (not accepted)\n1 runs failed with history_damaged, 1 are lost\n" +
+			"RUN    WAS      HOW IT IS KNOWN\nrun_1  running  it has events\n\n" +
+			"VIOLATION        RECORD  MESSAGE\nhistory_damaged  9       4 records are missing\n",
+			"ao: 1 violation. Keep the evidence", exitFailed},
 		{"verify --json", good, good + "\n", "", exitDone},
 		{"verify --json", bad, bad + "\n", "", exitFailed},
 		{"verify", `{"hello":1}`, "", "ao: the answer cannot be read", exitFailed},

@@ -26,7 +26,7 @@ type verification struct {
 	Callbacks map[string]int `json:"callbacks"`
 	Webhooks  map[string]int `json:"webhooks"`
 	Sessions  int            `json:"sessions"`
-	Damages   []damage       `json:"damage"`
+	Damages   []damage       `json:"damages"`
 	OK        *bool          `json:"ok"`
 	Count     int            `json:"wrong_count"`
 	Wrong     []struct {
