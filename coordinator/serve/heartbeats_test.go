@@ -37,7 +37,7 @@ func TestHeartbeatsOfUnknownRunnersKeepNothing(t *testing.T) {
 	before := heap()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 8)
-	for i := range natstest.Load(30, 60) {
+	for i := range natstest.Load(20, 60) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()

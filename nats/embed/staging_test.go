@@ -176,7 +176,9 @@ func TestMemoryThatGoesWhileBatchesCome(t *testing.T) {
 			var load sync.WaitGroup
 			for w := range 4 {
 				load.Go(func() {
+					tick := time.Tick(10 * time.Millisecond)
 					for i := 0; ctx.Err() == nil; i++ {
+						<-tick
 						name := fmt.Sprintf("r%d_%d", w, i)
 						if _, err := b.AppendBatch(t.Context(), pair(name)...); err == nil {
 							done.Store(name, true)
