@@ -17,9 +17,6 @@ import (
 	"ao/shared/agent"
 )
 
-// ErrNone is the cause of a refused run whose agent is unknown.
-var ErrNone = errors.New("no such agent")
-
 // Config configures a Catalog. Every field is required.
 type Config struct {
 	Log      *slog.Logger

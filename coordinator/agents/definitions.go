@@ -251,7 +251,7 @@ func (a *Catalog) errNotEditable(name string, err error) error {
 				name, b.Path, b.Reason).With("agent_name", name)
 		}
 	}
-	return fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
+	return errNone(a, name)
 }
 
 // checkSchema checks that the output schema exists which an agent names.

@@ -3,7 +3,6 @@ package agents
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"ao/nats/bus"
@@ -50,7 +49,7 @@ func (a *Catalog) BrokenAgents() []agent.BrokenFile {
 func (a *Catalog) Get(ctx context.Context, name string) (*Resolved, error) {
 	k, ok, err := a.Lookup(ctx, name)
 	if err == nil && !ok {
-		err = fault.Newf(fault.NotFound, "There is no agent %q; GET /agents lists them", name).With("agent_name", name)
+		err = errNone(a, name)
 	}
 	return k, err
 }
@@ -87,8 +86,7 @@ func (a *Catalog) Usable(ctx context.Context, name string) (*Resolved, error) {
 					With("field", "agent_name")
 			}
 		}
-		return k, fault.Wrap(fault.NotFound, "", fmt.Sprintf("There is no agent %q; GET /agents lists them", name),
-			ErrNone).With("agent_name", name).With("field", "agent_name")
+		return k, errNone(a, name).With("field", "agent_name")
 	case k.Status == agent.Inactive:
 		return k, fault.New(fault.Conflict, "agent_inactive", "Agent "+
 			name+" is inactive; set its status to active first").With("agent_name", name)

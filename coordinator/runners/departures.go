@@ -62,7 +62,7 @@ func (d *Departures) leftHost(home run.Demands, within time.Duration) bool {
 // Temporary reports whether a "no such agent" error may go away by itself: a runner that announced the agent left less
 // than RUN_NO_MATCH_TIMEOUT ago, or this process started less than that ago and its runners may not be back yet.
 func (d *Departures) Temporary(err error) bool {
-	if !errors.Is(err, agents.ErrNone) {
+	if _, ok := errors.AsType[*agents.None](err); !ok {
 		return false
 	}
 	return d.justStarted() || slices.ContainsFunc(fault.Of(err).Fields, func(f fault.Field) bool {

@@ -90,7 +90,7 @@ func run(c coordinator.Config, w worker.Config) error {
 			case <-ctx.Done():
 				return
 			}
-			printWelcome(url, server.URL(), c, example(profiles, w.ProjectDir))
+			printWelcome(url, server.URL(), c, example(profiles))
 		}()
 	}
 	decided := make(chan error, 1)
@@ -148,18 +148,16 @@ func signals(log *slog.Logger) (context.Context, <-chan struct{}) {
 // sample is an example for new users: arguments of ao, and members of a request.
 type sample struct{ words, body string }
 
-// example returns an example that works with these profiles in this folder: the shipped agent, if it and a README
-// exist.
-func example(profiles []profile.Profile, dir string) sample {
+// example returns an example that works with these profiles: the shipped agent, if it is there.
+func example(profiles []profile.Profile) sample {
 	has := slices.ContainsFunc(profiles, func(p profile.Profile) bool {
-		_, err := os.Stat(filepath.Join(p.AgentsDir, "text-stats", "agent.json"))
+		_, err := os.Stat(filepath.Join(p.AgentsDir, "hello", "agent.json"))
 		return p.AgentsDir != "" && err == nil
 	})
-	if _, err := os.Stat(filepath.Join(dir, "README.md")); err != nil || !has {
+	if !has {
 		return sample{words: "agents   # list the agents"}
 	}
-	return sample{"run text-stats --param file=README.md",
-		`"agent_name":"text-stats","parameters":{"file":"README.md"}`}
+	return sample{"run hello --param name=you", `"agent_name":"hello","parameters":{"name":"you"}`}
 }
 
 // installed reports whether a program is on PATH.

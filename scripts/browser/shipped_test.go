@@ -29,6 +29,7 @@ var shippedForms = []struct {
 		filled{{"$.delimiter", "\""}, {"$.columns", "0"}, {"$.file", ""}}},
 	{"disk-usage", filled{{"$.path", "/"}, {"$.depth", "2"}, {"$.top", "1000"}, {"$.one_file_system", "true"}},
 		`{"path":"/","depth":2,"top":1000,"one_file_system":true}`, filled{{"$.depth", "1.5"}, {"$.top", "0"}}},
+	{"hello", filled{{"$.name", "you"}}, `{"name":"you"}`, filled{{"$.name", strings.Repeat("x", 201)}}},
 	{"log-grep", filled{{"$.files[0]", "a.log"}, {"$.pattern", "^E[0-9]+"}, {"$.fixed", "false"},
 		{"$.ignore_case", "true"}, {"$.invert", "false"}, {"$.max_matches", "5"}},
 		`{"files":["a.log"],"pattern":"^E[0-9]+","fixed":false,"ignore_case":true,"invert":false,"max_matches":5}`,

@@ -242,18 +242,18 @@ func TestAllInOne(t *testing.T) {
 		"/data", "AO_PROFILES=procedural", "AO_PROFILES_DIR=" + filepath.Join(root(), "worker/profiles"),
 		"AGENT_ORCHESTRATOR_AGENTS_DIR=" + filepath.Join(root(), "worker/agents/autonomous"), "AO_URL=" + s.url}
 	s.write("file.txt", "one two three\nfour five\n")
-	s.write("README.md", "one\n")
 	s.env = append(s.env, withNATS(s))
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "nats -s nats://"+bus+" request ao.api.runs.create")
 	ao := filepath.Join(bin, "ao") // beside the program, and not below the folder it was started in
-	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url, "  "+ao+" --url "+s.url+" run text-stats",
+	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url,
+		"  "+ao+" --url "+s.url+" run hello --param name=you",
 		"curl -s "+s.url, "\nDashboard: "+s.url+"/\n")
-	out, told, code := s.ao("run", "text-stats", "-p", "file=file.txt")
+	out, told, code := s.ao("run", "hello", "--param", "name=you")
 	if code != 0 {
-		t.Fatalf("text-stats: %d %s %s", code, out, told)
+		t.Fatalf("hello: %d %s %s", code, out, told)
 	}
-	s.contains(out, "5")
+	s.contains(out, `"Hello, you!"`)
 	s.contains(s.get("/settings").text, `{"name":"AO_HTTP_ADDR","value":"`+strings.TrimPrefix(s.url, "http://")+
 		`","default":"127.0.0.1:8765","source":"environment"`, `{"name":"AO_PROFILES",`)
 	first := s.get("/runs").at("runs.0.run_id")
@@ -264,13 +264,12 @@ func TestAllInOne(t *testing.T) {
 
 	for _, end := range []func(){p.stop, p.kill} {
 		end()
-		os.Remove(filepath.Join(dir, "README.md")) // what it suggests to try is there
 		if s.get("/health").err == nil {
 			t.Error("something still answers")
 		}
 		p.start()
 		s.ready()
-		p.says(s, ao+" --url "+s.url+" agents ")
+		p.says(s, ao+" --url "+s.url+" run hello")
 		s.until("its worker is online", func() bool { return s.get("/runners").at("runners.0.status") == "online" })
 		s.same("the history", s.get("/runs").text, before)
 		s.same("the result", s.result(first), result)
@@ -315,7 +314,6 @@ func TestTheStartNamesWhatIsThere(t *testing.T) {
 	}
 	addr := natstest.FreeAddr(t)
 	s := &stack{t: t, dir: dir, url: "http://" + addr}
-	s.write("README.md", "one\n")
 	cmd := exec.Command(filepath.Join(home, "allinone"))
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + dir, "HOME=" + dir, "AO_NATS_URL=embed", "AO_NATS_LISTEN=" + natstest.FreeAddr(t),
@@ -342,7 +340,7 @@ func TestTheStartNamesWhatIsThere(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(text, "  bin/ao --url "+s.url+" run text-stats") || strings.Contains(text, "  nats ") {
+	if !strings.Contains(text, "  bin/ao --url "+s.url+" run hello") || strings.Contains(text, "  nats ") {
 		t.Errorf("it says\n%s", text)
 	}
 }
@@ -364,7 +362,6 @@ func TestAllInOneForSome(t *testing.T) {
 			in("coordinator/http.crt"), "AO_TLS_KEY=" + in("coordinator/http.key"), "AO_CA=" + in("coordinator/ca.crt"),
 		"AO_DATA_DIR=" + dir + "/data", "AO_PROFILES=procedural", "AO_PROFILES_DIR=" +
 			filepath.Join(root(), "worker/profiles")}
-	s.write("README.md", "one two three\nfour five\n")
 	s.env = append(s.env, withNATS(s))
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, " dashboard logs a browser in)") // its last line
@@ -380,7 +377,7 @@ func TestAllInOneForSome(t *testing.T) {
 	try := func(env ...string) (string, string, int) { return s.exec("ao", "", env, strings.Fields(line)...) }
 	s.until("the line that it prints works", func() bool {
 		out, _, code := try("AO_TOKEN="+strings.TrimSpace(string(token)), "AO_CA="+in("client/ca.crt"))
-		return code == 0 && strings.Contains(out, "5")
+		return code == 0 && strings.Contains(out, "Hello, you!")
 	})
 	if out, errs, code := try("AO_TOKEN="+strings.TrimSpace(string(token)), "AO_CA="); code == 0 ||
 		!strings.Contains(errs, "AO_CA") {

@@ -88,6 +88,9 @@ func folder(t *testing.T) string {
 func TestExamples(t *testing.T) {
 	dir := folder(t)
 	for _, tt := range []struct{ agent, params, want string }{
+		{"hello", `{"name":"\"you\" é"}`, `completed 0 {"greeting":"Hello, \"you\" é!"}`},
+		{"hello", `{"name":"--name"}`, `completed 0 {"greeting":"Hello, --name!"}`},
+		{"hello", `{}`, `completed 0 {"greeting":"Hello, world!"}`},
 		{"text-stats", `{"file":"poem.txt","top":2}`,
 			`completed 0 {"file":"poem.txt","bytes":35,"lines":2,"words":8,"distinct_words":6,` +
 				`"longest_line":{"number":2,"bytes":18,"text":"the violet is blue"},"top_words":[{"word":"is",` +

@@ -41,8 +41,8 @@ func agentsCommand(a *app) *cobra.Command {
 		}
 		return listAgents(a, p)
 	})
-	c.AddCommand(agentShowCommand(a), agentPreviewCommand(a), agentCreateCommand(a), agentUpdateCommand(a),
-		agentDeleteCommand(a))
+	c.AddCommand(agentShowCommand(a), agentPreviewCommand(a), agentNewCommand(a), agentCreateCommand(a),
+		agentUpdateCommand(a), agentDeleteCommand(a))
 	return c
 }
 

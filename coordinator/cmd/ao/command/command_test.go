@@ -212,9 +212,10 @@ func TestErrors(t *testing.T) {
   $.depth: 'depth' is a required property
 hint: 'ao agents show web-crawler' lists its parameters
 `},
-		{"an unknown agent", 404, `{"error":"not_found","message":"There is no agent \"x\"","agent_name":"x"}`,
+		{"an unknown agent", 404, `{"error":"not_found","message":"There is no agent \"x\"","agent_name":"x",` +
+			`"near":["xy"],"folders":["/a"]}`,
 			exitFailed,
-			"ao: There is no agent \"x\" (not_found)\nhint: 'ao agents' lists them\n"},
+			"ao: There is no agent \"x\" (not_found)\n  folders: [\"/a\"]\nhint: 'ao agents' lists them\n"},
 		{"an unknown output schema", 404, `{"error":"SchemaNotFound","message":"Output schema 'x' not found",` +
 			`"output_schema_name":"x","agent_name":"a"}`, exitFailed,
 			"hint: 'ao schemas' lists them\n"},

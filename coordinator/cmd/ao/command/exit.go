@@ -171,6 +171,7 @@ func refusalLines(r *client.APIError) []string {
 
 // omittedFields are fields of an error that add nothing for people.
 var omittedFields = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "exit_code": true,
+	"near":                true,
 	"retry_after_seconds": true}
 
 // faultLines formats an error of the API or of a run: message and code, then its fields.

@@ -63,7 +63,7 @@ func isTerminal(w io.Writer) bool {
 const about = `The command line of Agent Orchestrator: start runs of agents, follow them, get their results.
 
   ao agents                                   list the agents
-  ao run text-stats --param file=README.md    run one, wait, print the result
+  ao run hello --param name=you               run one, wait, print the result
   ao runs                                     list runs
   ao events -f SESSION                        watch a session
   ao explain RUN                              why it is waiting, or why it ended

@@ -39,7 +39,7 @@ With --output-schema the result matches the schema, or the run fails and says wh
 Exit codes: 0 completed, 1 failed or refused, 2 usage error, 3 stopped, 4 wait timed out, 5 coordinator
 unreachable, 130 interrupted. The exit code of a procedural agent's program is printed, not passed on.`
 
-const runExample = `  ao run text-stats --param file=README.md
+const runExample = `  ao run hello --param name=you
   ao run log-grep -p files=README.md,CHANGELOG.md -p pattern=agent -p ignore_case
   ao run checksum-tree --project-dir . --param summary --detach
   echo '{"file":"README.md","top":3}' | ao run text-stats --params -`

@@ -1,0 +1,2 @@
+# The greeting, from the variable who.
+BEGIN { printf "{\"greeting\":%s}\n", json("Hello, " ENVIRON["who"] "!") }
