@@ -33,8 +33,8 @@ func (b *callbackVerifier) report(rec subject.Record, f fields) {
 		turn, t = b.run(name, rec.Session)
 		b.runs.reserve(turn, t, f)
 	}
-	if t == nil && f.turn != "" && !f.next && b.sessions.at(parent).deleted != 0 { // what a deletion left of a list
-		b.reportAll(name, turn, parent, f)
+	if f.turn != "" && !f.next && (t == nil || !t.is(known)) {
+		b.reportAll(name, 0, parent, f) // only a deletion writes a list without its turn, of which it purges all
 		return
 	}
 	switch {

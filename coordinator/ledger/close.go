@@ -27,15 +27,12 @@ func (b *Verifier) Close(now time.Time, last uint64) Report {
 			if since := b.runs.reserved[at]; since != 0 && now.Sub(time.Unix(0, since)) <= overdue {
 				return // it is being accepted
 			}
-			if b.exempt(
-				violation{
-					Wrong:     Wrong{Sequence: e.first},
-					session:   e.session,
-					run:       at,
-					exemption: cutOff,
-					madeAt:    e.id.madeAt(),
-				},
-			) {
+			f := violation{Wrong: Wrong{Sequence: e.first}, session: e.session, run: at, exemption: cutOff,
+				madeAt: e.id.madeAt()}
+			if e.is(final) { // or a second end record was on its way
+				f.exemption = late
+			}
+			if b.exempt(f) {
 				return
 			}
 			b.violation(kindUnknownRun, e, fmt.Sprintf("Record %d is of a run that was never accepted", e.first))

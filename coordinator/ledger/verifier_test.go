@@ -401,11 +401,6 @@ func TestWhatIsWrongIsTold(t *testing.T) {
 			s.older = true // else it is to follow
 			s.run(p.spec.SessionID).lists(p, k)
 		}, "callback_wrong"},
-		{"a turn with a list that carries none, and names another run beside", func(s *story) {
-			p, k := family(s)
-			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 0),
-				run.Callback{V: 1, RunID: p.spec.ID, TurnID: s.id("run_"), Children: []string{k.spec.ID}})
-		}, "callback_wrong"},
 		{"a turn with an id that is none", func(s *story) {
 			p, k := family(s)
 			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 0),
@@ -606,6 +601,45 @@ func TestDeletedSessionsLeaveNothingWrong(t *testing.T) {
 	})
 	if whole.close(time.Second).OK {
 		t.Error("without the deletion nothing is wrong, want the missing records")
+	}
+}
+
+// TestAHalfDeletedParent purges a parent's records one after the other, once its callback was written again without the
+// turn. A coordinator that crashed meanwhile leaves it so.
+func TestAHalfDeletedParent(t *testing.T) {
+	s := newStory(t)
+	s.run(s.session()).done() // nothing is truncated
+	p, k := family(s)
+	from := s.seq
+	turn := s.run(p.spec.SessionID).reports(p, k).done()
+	mine := slices.Clone(s.msgs[from+1:])
+	s.deleted(p.spec.SessionID)
+	name := subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 0)
+	s.purge(func(m bus.Message) bool { return m.Subject == name })
+	s.write(name, run.Callback{V: 1, RunID: p.spec.ID, TurnID: turn.spec.ID, Children: []string{k.spec.ID}})
+	for _, m := range mine {
+		if r := s.close(time.Hour); !r.OK || r.Callbacks.Delivered != 1 {
+			t.Fatalf("before %s is purged: %v, %d delivered", m.Subject, r.Wrong, r.Callbacks.Delivered)
+		}
+		s.purge(func(o bus.Message) bool { return o.Seq == m.Seq })
+	}
+	// The session was resumed after its deletion, and is deleted again: the first deletion's record goes first.
+	s.purge(func(m bus.Message) bool { return strings.Contains(m.Subject, ".deleted.") })
+	if r := s.close(time.Hour); !r.OK || r.Callbacks.Delivered != 1 {
+		t.Errorf("between two deletions: %v, %d delivered", r.Wrong, r.Callbacks.Delivered)
+	}
+}
+
+// TestALateEndOfADeletedRun: an end record was on its way while another one was written, and the session deleted.
+func TestALateEndOfADeletedRun(t *testing.T) {
+	s := newStory(t)
+	s.run(s.session()).done()
+	a := s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
+	s.deleted(a.spec.SessionID)
+	s.purge(func(m bus.Message) bool { return strings.Contains(m.Subject, a.spec.ID) })
+	a.ended(1, run.Failed, "")
+	if r := s.close(time.Hour); !r.OK || r.Runs.Accepted != 1 {
+		t.Errorf("got %v, %d accepted", r.Wrong, r.Runs.Accepted)
 	}
 }
 
