@@ -107,10 +107,8 @@ func (c *Controller) stopping(underway []projection.Active) (all []projection.Ac
 // Recheck asks the runner once more, and fails the attempt if the runner does not have it. An error means that NATS did
 // not take the end record.
 func (c *Controller) Recheck(ctx context.Context, a projection.Active, why string) error {
-	c.Heartbeats.Heard(a.Key,
-		time.Now().Add(2*time.Second-c.Heartbeats.lease),
-		false,
-	) // not twice at once; again soon if this fails
+	asked := time.Now().Add(2*time.Second - c.Heartbeats.lease)
+	c.Heartbeats.Heard(a.Key, asked, false) // not twice at once; again soon if this fails
 	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID,
 		runnerapi.Command{Type: runnerapi.CommandProbe, RunID: a.Spec.ID, Key: a.Key})
 	if ctx.Err() != nil { // the caller is ending
@@ -118,6 +116,9 @@ func (c *Controller) Recheck(ctx context.Context, a projection.Active, why strin
 	}
 	if err == nil && reply.Has && reply.Instance == a.Claim.Instance && c.Commands.Proven(a.Claim.RunnerID, reply) {
 		c.Heartbeats.Heard(a.Key, time.Now(), false)
+		return nil
+	}
+	if heard, _, _ := c.Heartbeats.Of(a.Key); heard.After(asked) { // the runner was reached otherwise
 		return nil
 	}
 	return c.Ends.FailLost(ctx, a, why)
