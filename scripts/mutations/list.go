@@ -38,7 +38,8 @@ var mutations = []mutation{
 	{fold + "reducer.go", "a failed attempt has no next one", "	if a := r.live.snap; move == run.MoveFailed &&",
 		"	if a := r.live.snap; false && move == run.MoveFailed &&"},
 	{fold + "row.go", "a session's turns do not wait",
-		"	if s.open > 0 || len(s.live) == 0 {", "	if len(s.live) == 0 {"},
+		"	if s.open > 0 || len(s.live) == 0 {\n		return nil\n	}\n	return s.live[0]\n",
+		"	for _, r := range s.live {\n		if !r.live.snap.open() {\n			return r\n		}\n	}\n	return nil\n"},
 	{fold + "row.go", "the last turn comes first",
 		"len(s.live) == 0 {\n		return nil\n	}\n	return s.live[0]\n",
 		"len(s.live) == 0 {\n		return nil\n	}\n	return s.live[len(s.live)-1]\n"},
@@ -53,8 +54,8 @@ var mutations = []mutation{
 
 	// Accepted is never lost, and every effect may be repeated.
 	{"coordinator/runs/idempotency.go", "a repeated key makes another run",
-		"	if raw, _, err := i.keys.Get(ctx, at); err == nil {",
-		"	if raw, _, err := i.keys.Get(ctx, at); err == nil && raw == nil {"},
+		"i.keys.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken)",
+		"i.keys.Create(ctx, at+first.Run, raw); errors.Is(err, bus.ErrTaken)"},
 	{recording + "waiting.go", "a waiting run is ended without a claim",
 		"	seq, err := e.Records.AppendBatch(ctx, all...)", "	seq, err := e.Records.AppendBatch(ctx, all[1:]...)"},
 	{recording + "writer.go", "callbacks are not named after their children",

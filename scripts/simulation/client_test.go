@@ -118,6 +118,10 @@ func (c *client) publish(ctx context.Context, kind string, entries ...entry) (ui
 		case c.runs.down:
 			o.err = errNoAnswer
 			return requestTimeout
+		case len(entries) > 1 && c.tearing != nil && a.fate%4 == 0:
+			c.tear(c, entries)
+			o.err = errNoAnswer
+			return requestTimeout
 		case len(entries) > 1 && c.crowded(a):
 			o.err = fault.Wrap(fault.Unavailable, "", "too many batches", bus.ErrTooManyBatches)
 			return 0

@@ -25,7 +25,15 @@ func (w *world) inject(f faultEvent) {
 		over(func() { w.reconnect(k.client) })
 	case outage, crash:
 		w.crash(f)
-		over(func() { w.restart() })
+		over(func() {
+			if w.runs.down {
+				w.restart()
+			}
+		})
+	case tornBatch:
+		w.tearing = &f
+	case absence:
+		w.absence(w.workers[f.Who%len(w.workers)].runner.ExecutorType, f.For*time.Duration(1+f.Who%3))
 	case lostConsumers:
 		for name := range w.consumers {
 			if w.loop.number(name, f.Who)%2 == 0 {
@@ -42,6 +50,7 @@ func (w *world) inject(f faultEvent) {
 		w.active[f.What]++
 		over(func() {
 			w.active[f.What]--
+			w.steadySince = time.Now()
 			if f.What == slow {
 				w.slowUntil = time.Now()
 			}
@@ -92,6 +101,25 @@ func (w *world) killWorker(k *worker, away time.Duration) {
 			}
 		}
 	})
+}
+
+// absence shuts all workers of a kind down, which deregister, and starts them again.
+func (w *world) absence(kind string, away time.Duration) {
+	for _, k := range w.workers {
+		if k.runner.ExecutorType == kind {
+			w.killWorker(k, away)
+			w.deregister(k.runner)
+		}
+	}
+}
+
+// tear crashes NATS after the first records of a batch.
+func (w *world) tear(c *client, entries []entry) {
+	f := *w.tearing
+	w.tearing = nil
+	c.write(entries[:1+len(entries)/3]...)
+	f.What = outage
+	w.inject(f)
 }
 
 // reconnect connects a process again, unless NATS is away.
@@ -154,7 +182,7 @@ func (w *world) garbage(n int) {
 
 // heal ends all faults.
 func (w *world) heal() {
-	w.runs.down = false
+	w.runs.down, w.tearing = false, nil
 	clear(w.active)
 	w.oracle.calm = true
 	w.restart()

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/control/dispatch"
 	"ao/coordinator/ledger"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
@@ -33,6 +32,10 @@ type oracle struct {
 	beats   map[string]time.Time // when a coordinator last heard of an attempt, by coordinator and key
 	damaged map[string]bool      // sessions that lost records
 	results map[string]run.Status
+	stored  map[string]string // the agent's type of each run that a record was written for
+	first   map[string]string // the first run that a worker claimed, by session
+	closed  map[string]bool   // runs with an end record, also a purged one
+	erased  map[string]bool   // runs of deleted sessions
 
 	book     *ledger.Verifier
 	read     uint64
@@ -51,7 +54,8 @@ type promise struct {
 
 func newOracle(w *world) *oracle {
 	return &oracle{world: w, runs: map[string]*promise{}, keys: map[string]acceptance{}, starts: map[string]int{},
-		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{}}
+		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{},
+		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{}}
 }
 
 // about returns the records of the run that a finding names first, and of its session.
@@ -84,6 +88,10 @@ func (o *oracle) accepted(q request, key string, a acceptance) {
 	if before, ok := o.keys[key]; ok && before != a {
 		o.fail("request %s was answered with run %s, and repeated with run %s", key, before.run, a.run)
 	}
+	deleted := o.world.runs.bySubject[subject.Deleted(subject.Partition(a.session), a.session)] != 0
+	if o.stored[a.run] == "" && !o.damaged[a.session] && !deleted { // else nobody can tell whether it was stored
+		o.fail("request %s was answered with run %s, which is in no record", key, a.run)
+	}
 	o.keys[key], o.tellings[q.N] = a, a
 	if o.runs[a.run] == nil {
 		o.runs[a.run] = &promise{acceptance: a, asked: q, final: map[string]string{}}
@@ -91,17 +99,27 @@ func (o *oracle) accepted(q request, key string, a acceptance) {
 	}
 }
 
+// refused checks that nothing but the world's own doing refuses a request.
+func (o *oracle) refused(q request, key string, err error) {
+	if q.What == "start" && len(o.damaged) == 0 {
+		o.fail("request %s was refused: %v", key, err)
+	}
+}
+
 // begun notes that an executor starts.
 func (o *oracle) begun(a *attempt) {
 	o.starts[a.Key]++
+	if first := o.first[a.SessionID]; a.Type == run.Resume && first == a.ID && !o.damaged[a.SessionID] {
+		o.fail("run %s was started, and its session has nothing to resume", a.ID)
+	}
 	if o.starts[a.Key] > 1 && !o.damaged[a.SessionID] {
 		o.fail("attempt %d of run %s was begun %d times", a.Attempt, a.ID, o.starts[a.Key])
 	}
 }
 
 // heard notes that a coordinator answered a heartbeat.
-func (o *oracle) heard(b runnerapi.Heartbeat, c *coordinator) {
-	o.beats["runner "+b.Instance] = time.Now()
+func (o *oracle) heard(k *worker, b runnerapi.Heartbeat, c *coordinator) {
+	o.beats["runner "+b.Instance], o.beats[c.name+" "+k.runner.ExecutorType] = time.Now(), time.Now()
 	for _, a := range b.Attempts {
 		o.beats[c.name+" "+a.Key] = time.Now()
 	}
@@ -125,36 +143,9 @@ func (o *oracle) ended0(id, key string) bool {
 
 // ended notes an end record that its worker was told is committed.
 func (o *oracle) ended(a *attempt, e entry) {
-	if !a.HasOutputSchema {
-		end, _ := run.DecodeEnded(e.Body)
+	end, _ := run.DecodeEnded(e.Body)
+	if !a.HasOutputSchema || end.Result != nil && string(end.Result.Data) == `{"ok":true}` {
 		o.results[a.ID+" "+a.Key] = end.Status
-	}
-}
-
-// written checks what coordinators write.
-func (o *oracle) written(c *client, entries []entry) {
-	o.records += len(entries)
-	for _, e := range entries {
-		rec, err := subject.Parse(e.Subject)
-		if err != nil || rec.Kind != subject.EndedKind {
-			continue
-		}
-		end, err := run.DecodeEnded(e.Body)
-		if err != nil || end.RunnerID != "" || end.Error == nil {
-			continue
-		}
-		switch at := o.beats[c.name+" "+rec.Key]; {
-		case o.damaged[end.SessionID]:
-		case o.active[slow] > 0 || time.Since(o.slowUntil) < leaseTime: // decided long before
-		case end.Error.Code == run.CodeDisconnected && time.Since(at) < leaseTime*2/3:
-			o.fail("%s failed run %s as disconnected, whose heartbeat it heard %s before", c.name, rec.Run,
-				time.Since(at))
-		case end.Error.Code == run.CodeDisconnected && time.Since(c.since) < leaseTime*9/10:
-			o.fail("%s failed run %s as disconnected, and has listened for %s only", c.name, rec.Run,
-				time.Since(c.since))
-		case end.Error.Code == dispatch.CodeUnmatched && time.Since(o.began) < noMatch:
-			o.fail("%s failed run %s for want of a runner within %s", c.name, rec.Run, time.Since(o.began))
-		}
 	}
 }
 
@@ -233,7 +224,8 @@ func (o *oracle) audit(final bool) {
 
 // excused reports whether lost or unreadable records explain what the ledger says.
 func (o *oracle) excused(x ledger.Wrong) bool {
-	if x.RunID == "" || x.Kind == "unreadable_record" {
+	if x.RunID == "" || x.Kind == "unreadable_record" ||
+		x.Kind == "unknown_run" && o.erased[x.RunID] { // a late end, and the session is deleted once more
 		return true
 	}
 	p := o.runs[x.RunID]
@@ -381,7 +373,7 @@ func (o *oracle) kept(id string, r run.Run, err error) {
 	case o.damaged[p.session]:
 	case err != nil && fault.KindOf(err) == fault.NotFound: // truncated or deleted
 		deleted := subject.Deleted(subject.Partition(p.session), p.session)
-		if o.world.runs.first == 1 && o.world.runs.bySubject[deleted] == 0 {
+		if o.stored[id] != "" && !o.closed[id] || o.world.runs.first == 1 && o.world.runs.bySubject[deleted] == 0 {
 			o.fail("accepted run %s is lost: %v", id, err)
 		}
 	case err != nil:

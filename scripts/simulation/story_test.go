@@ -58,10 +58,12 @@ const (
 	lostConsumers   = "lost consumers" // NATS loses the consumers of task queues
 	oldConsumers    = "old consumers"  // it restores older states of them
 	garbage         = "garbage"        // somebody writes records that nobody can read
+	tornBatch       = "torn batch"     // NATS crashes in a batch, of which a prefix remains
+	absence         = "absence"        // all workers of a kind are shut down, and come back
 )
 
 var everyFault = []string{killCoordinator, killWorker, cutCoordinator, cutWorker, outage, crash, lostAnswers,
-	lateWrites, inFlight, slow, noBatches, deafness, lostConsumers, oldConsumers, garbage}
+	lateWrites, inFlight, slow, noBatches, deafness, lostConsumers, oldConsumers, garbage, tornBatch, absence}
 
 // The size of a story.
 const (
@@ -72,7 +74,7 @@ const (
 )
 
 // deletions is off: a deletion that meets others leaves callback records that the ledger complains of.
-const deletions = false
+const deletions = true
 
 // newStory makes the story of a seed.
 func newStory(seed uint64) story {
@@ -95,7 +97,7 @@ func newStory(seed uint64) story {
 				q.What = "stop"
 			case k < 43:
 				q.What = "tree"
-			case k < 46 && deletions:
+			case k < 46:
 				q.What = "delete"
 			case k < 52:
 				q.What = "repeat"
@@ -115,6 +117,7 @@ func newStory(seed uint64) story {
 			q.With.Work.Answer = []string{`{"ok":true}`, `{"ok":1}`}[min(r.IntN(4), 1)]
 		}
 		s.Requests = append(s.Requests, q)
+		s.Requests = append(s.Requests, meanwhile(r, q)...)
 	}
 	for range faults {
 		f := faultEvent{At: time.Second + within(activeTime-4*time.Second), What: everyFault[r.IntN(len(everyFault))],
@@ -123,6 +126,22 @@ func newStory(seed uint64) story {
 	}
 	slices.SortFunc(s.Faults, func(a, b faultEvent) int { return cmp.Compare(a.At, b.At) })
 	return s
+}
+
+// meanwhile returns what others ask for at the moment in which it matters: a stop when an attempt fails, and a resume
+// when a session is deleted, or its first run is stopped.
+func meanwhile(r *rand.Rand, q request) (more []request) {
+	other := request{N: requests + q.N, Of: q.Of, At: q.At + time.Duration(r.IntN(20))*time.Millisecond, With: q.With}
+	switch {
+	case q.With.Work.Fails && q.With.Attempts > 1 && q.What == "start":
+		other.What, other.Of = "stop", q.N
+		other.At += time.Duration(q.With.Work.Takes+r.IntN(40)) * time.Millisecond
+	case q.What == "delete" || q.What == "stop" && r.IntN(2) == 0:
+		other.What = "resume"
+	default:
+		return nil
+	}
+	return []request{other}
 }
 
 func rand0(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }

@@ -83,6 +83,11 @@ func (w *world) unregister(r runnerapi.Runner) {
 		return
 	}
 	w.oracle.removed(r)
+	w.deregister(r)
+}
+
+// deregister removes a registration.
+func (w *world) deregister(r runnerapi.Runner) {
 	delete(w.registrations, r.ID())
 	for _, c := range w.coordinators {
 		c.registry.Put(r.ID(), nil)
@@ -283,7 +288,7 @@ func (k *worker) beatTo(c *coordinator, b runnerapi.Heartbeat) {
 		return
 	}
 	_ = k.do(k.ctx, "reply", func() {
-		k.oracle.heard(b, c)
+		k.oracle.heard(k, b, c)
 		for _, key := range reply.Abandoned {
 			if a := k.attempts[key]; a != nil {
 				k.oracle.abandoned(a)

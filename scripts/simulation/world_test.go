@@ -43,8 +43,10 @@ type world struct {
 	calling      int
 	tellings     map[int]acceptance // by request
 
-	active    map[string]int // faults that last, counted
-	slowUntil time.Time      // when the last slow time ended
+	active      map[string]int // faults that last, counted
+	tearing     *faultEvent    // the next batch, or one of the next, is torn
+	slowUntil   time.Time      // when the last slow time ended
+	steadySince time.Time      // when the last fault ended that delays or loses requests
 }
 
 const coordinatorCount = 3
@@ -184,16 +186,18 @@ func (w *world) request(q request) {
 	for try := 0; try < 200; try++ {
 		c := w.coordinators[(q.N+try)%len(w.coordinators)]
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		told, again := c.serve(ctx, q, body, scope, key, of)
+		told, again, err := c.serve(ctx, q, body, scope, key, of)
 		w.log.Debug("request answered", "n", q.N, "what", q.What, "by", c.name, "again", again)
 		cancel()
 		if !again {
-			if told != nil {
-				_ = w.loop.call(context.Background(), &act{key: "told " + key, do: func() time.Duration {
+			_ = w.loop.call(context.Background(), &act{key: "told " + key, do: func() time.Duration {
+				if told != nil {
 					w.oracle.accepted(q, key, *told)
-					return 0
-				}})
-			}
+				} else if err != nil {
+					w.oracle.refused(q, key, err)
+				}
+				return 0
+			}})
 			return
 		}
 		pause(context.Background(), 200*time.Millisecond)
@@ -202,11 +206,10 @@ func (w *world) request(q request) {
 
 // serve has a coordinator answer a request. again: the caller has no answer, and repeats it.
 func (c *coordinator) serve(ctx context.Context, q request, body []byte, scope, key string, of acceptance) (
-	told *acceptance, again bool) {
+	told *acceptance, again bool, err error) {
 	if !c.started {
-		return nil, true
+		return nil, true, nil
 	}
-	var err error
 	switch q.What {
 	case "stop", "tree":
 		_, err = c.service.StopRun(ctx, of.run, q.What == "tree")
@@ -222,7 +225,7 @@ func (c *coordinator) serve(ctx context.Context, q request, body []byte, scope, 
 	if err != nil {
 		c.log.Debug("request failed", "n", q.N, "err", err)
 	}
-	return told, err != nil && (fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil)
+	return told, err != nil && (fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil), err
 }
 
 // acceptance is what a caller was told.

@@ -1,0 +1,118 @@
+package simulation
+
+import (
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"ao/coordinator/control/dispatch"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// written notes what is written, and checks what coordinators write.
+func (o *oracle) written(c *client, entries []entry) {
+	o.records += len(entries)
+	for _, e := range entries {
+		rec, err := subject.Parse(e.Subject)
+		if err != nil {
+			continue
+		}
+		switch rec.Kind {
+		case subject.AcceptedKind, subject.QueuedKind, subject.SessionKind:
+			o.begins(e)
+		case subject.ClaimedKind:
+			var claim run.Claim
+			if json.Unmarshal(e.Body, &claim) == nil && claim.RunnerID != "" {
+				o.first[claim.SessionID] = cmp.Or(o.first[claim.SessionID], rec.Run)
+			}
+		case subject.DeletedKind:
+			o.deletes(rec.Session)
+		case subject.EndedKind:
+			o.closed[rec.Run] = true
+			if end, err := run.DecodeEnded(e.Body); err == nil && end.RunnerID == "" && !o.damaged[end.SessionID] {
+				o.judges(c, rec, end)
+			}
+		}
+	}
+}
+
+// begins notes a run's first record. One that was on its way while its session ended and was deleted starts the run
+// again: what is once only is known by the records that the deletion removed. Nobody promises anything about such a
+// session.
+func (o *oracle) begins(e entry) {
+	var r struct {
+		RunID     string `json:"run_id"`
+		SessionID string `json:"session_id"`
+		AgentType string `json:"agent_type"`
+	}
+	_ = json.Unmarshal(e.Body, &r)
+	o.stored[r.RunID] = cmp.Or(r.AgentType, o.stored[r.RunID], "unknown")
+	if p := o.runs[r.RunID]; o.erased[r.RunID] && p != nil {
+		o.damaged[p.session] = true
+	}
+	if o.erased[r.RunID] {
+		o.damaged[r.SessionID] = true
+	}
+}
+
+// deletes notes the runs of a session that is deleted.
+func (o *oracle) deletes(session string) {
+	for id, p := range o.runs {
+		if p.session == session && o.closed[id] {
+			o.erased[id] = true
+		}
+	}
+	for _, m := range o.world.runs.msgs {
+		if rec, err := subject.Parse(m.Subject); err == nil && rec.Kind == subject.AcceptedKind &&
+			rec.Session == session && o.closed[rec.Run] {
+			o.erased[rec.Run] = true
+		}
+	}
+}
+
+// judges checks the end record of a coordinator.
+func (o *oracle) judges(c *client, rec subject.Record, end run.Ended) {
+	if end.Status == run.Completed && !o.rules().Checked(rec.Run, end.Attempt, end.Checked) {
+		o.fail("%s completed run %s, and has not signed that it checked the result", c.name, rec.Run)
+	}
+	if end.Error == nil || o.active[slow] > 0 || time.Since(o.slowUntil) < leaseTime { // decided long before
+		return
+	}
+	switch end.Error.Code {
+	case run.CodeDisconnected:
+		if d := end.At.Sub(o.beats[c.name+" "+rec.Key]); d >= 0 && d < leaseTime*2/3 {
+			o.fail("%s failed run %s as disconnected, whose heartbeat it heard %s before", c.name, rec.Run, d)
+		}
+		if d := end.At.Sub(c.since); d >= 0 && d < leaseTime*9/10 {
+			o.fail("%s failed run %s as disconnected, and has listened for %s only", c.name, rec.Run, d)
+		}
+		if k := o.executing(rec.Key); k != nil && time.Since(k.since) > leaseTime && o.steady() {
+			o.fail("%s failed run %s as disconnected, and %s would have answered", c.name, rec.Run, k.runner.Instance)
+		}
+	case dispatch.CodeUnmatched:
+		if d := end.At.Sub(o.beats[c.name+" "+o.stored[rec.Run]]); d >= 0 && d < noMatch*7/8 {
+			o.fail("%s failed run %s for want of a runner, and heard one %s before", c.name, rec.Run, d)
+		}
+	}
+}
+
+// executing returns the worker that executes an attempt and can be reached; nil: there is none.
+func (o *oracle) executing(key string) *worker {
+	for _, k := range o.workers {
+		if a := k.attempts[key]; a != nil && a.claimed && !a.killed && k.running() {
+			return k
+		}
+	}
+	return nil
+}
+
+// steady reports whether no fault delays or loses requests, or did of late.
+func (o *oracle) steady() bool {
+	for what, n := range o.active {
+		if n > 0 && what != deafness {
+			return false
+		}
+	}
+	return time.Since(o.steadySince) > leaseTime
+}
