@@ -39,7 +39,8 @@ var mutations = []mutation{
 		"	if a := r.live.snap; false && move == run.MoveFailed &&"},
 	{fold + "row.go", "a session's turns do not wait",
 		"	if s.open > 0 || len(s.live) == 0 {\n		return nil\n	}\n	return s.live[0]\n",
-		"	for _, r := range s.live {\n		if !r.live.snap.open() {\n			return r\n		}\n	}\n	return nil\n"},
+		"	for _, r := range s.live {\n		if !r.live.snap.open() {\n			return r\n		}\n	}\n" +
+			"	return nil\n"},
 	{fold + "row.go", "the last turn comes first",
 		"len(s.live) == 0 {\n		return nil\n	}\n	return s.live[0]\n",
 		"len(s.live) == 0 {\n		return nil\n	}\n	return s.live[len(s.live)-1]\n"},

@@ -135,7 +135,7 @@ func meanwhile(r *rand.Rand, q request) (more []request) {
 	switch {
 	case q.With.Work.Fails && q.With.Attempts > 1 && q.What == "start":
 		other.What, other.Of = "stop", q.N
-		other.At += time.Duration(q.With.Work.Takes+r.IntN(40)) * time.Millisecond
+		other.At += time.Duration(q.With.Work.Takes+20+r.IntN(80)) * time.Millisecond
 	case q.What == "delete" || q.What == "stop" && r.IntN(2) == 0:
 		other.What = "resume"
 	default:

@@ -21,6 +21,7 @@ func (o *oracle) written(c *client, entries []entry) {
 		switch rec.Kind {
 		case subject.AcceptedKind, subject.QueuedKind, subject.SessionKind:
 			o.begins(e)
+			o.again(rec)
 		case subject.ClaimedKind:
 			var claim run.Claim
 			if json.Unmarshal(e.Body, &claim) == nil && claim.RunnerID != "" {
@@ -53,6 +54,15 @@ func (o *oracle) begins(e entry) {
 	}
 	if o.erased[r.RunID] {
 		o.damaged[r.SessionID] = true
+	}
+}
+
+// again checks that a run that is to be stopped gets no other attempt.
+func (o *oracle) again(rec subject.Record) {
+	stop, err := o.world.runs.get(o.world.runs.bySubject[subject.Stopping(rec.Partition, rec.Run)])
+	if err == nil && rec.Kind == subject.QueuedKind && rec.N > 1 && o.steady() && time.Since(stop.Time) > time.Second {
+		o.fail("attempt %d of run %s was queued %s after the run was to be stopped", rec.N, rec.Run,
+			time.Since(stop.Time))
 	}
 }
 
