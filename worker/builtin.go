@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"ao/shared/agent"
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -28,52 +27,45 @@ type Executor interface {
 	Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome
 }
 
-// newExecutor returns the executor of a profile and its own agents. Broken agents are logged and left out. Programs
-// are confined to box; most is the largest result, in bytes.
-func newExecutor(p profile.Profile, box *process.Confinement, most int64,
-	log *slog.Logger) (Executor, []agent.Blueprint, []agent.BrokenFile, error) {
+// newExecutor returns the executor of a profile and the definitions of its agents. Broken agents are logged and left
+// out. Programs are confined to box; most is the largest result, in bytes.
+func newExecutor(p profile.Profile, box *process.Confinement, most int64, log *slog.Logger) (Executor, *definitions,
+	error) {
 	if err := p.Runnable(); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
+	none := fixedDefinitions(nil)
 	if p.BuiltIn() {
 		with, ok := builtins[p.Command]
 		if !ok {
-			return nil, nil, nil, fmt.Errorf("profile %q: this worker has no built-in executor %s", p.Name, p.Command)
+			return nil, nil, fmt.Errorf("profile %q: this worker has no built-in executor %s", p.Name, p.Command)
 		}
 		if p.Command == profile.ClaudeCodeExec {
 			if err := claudecode.Ready(p.Config); err != nil { // Claude Code may be installed later
 				log.Warn("runs of this profile will fail", "profile", p.Name, "err", err)
 			}
 		}
-		return with(box), nil, nil, nil
+		return with(box), none, nil
 	}
 	if p.Type == run.Autonomous {
 		file, err := p.Program()
 		if err == nil && p.LLM() {
 			e, err := newLLMExecutor(p, file, box, most)
-			return e, nil, nil, err
+			return e, none, err
 		}
 		if p.Lifecycle == executor.Persistent {
-			return persistentExecutor{programExecutor{int(most), file, box}, newPool(p, log)}, nil, nil, err
+			return persistentExecutor{programExecutor{int(most), file, box}, newPool(p, log)}, none, err
 		}
-		return programExecutor{int(most), file, box}, nil, nil, err
+		return programExecutor{int(most), file, box}, none, err
 	}
-	good, broken, err := p.Agents()
+	d, err := newDefinitions(p, log)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	for _, b := range broken {
-		log.Error("broken agent left out", "agent", b.Name, "file", b.Path, "err", b.Reason)
-	}
-	if len(good) == 0 {
+	if len(d.agents) == 0 {
 		log.Warn("the profile has no runnable agent", "profile", p.Name, "agents_dir", p.AgentsDir)
 	}
-	e := proceduralExecutor{int(most), make(map[string]string, len(good)), box}
-	agents := make([]agent.Blueprint, len(good))
-	for i, a := range good {
-		e.programs[a.Name], agents[i] = a.Program, a.Blueprint
-	}
-	return e, agents, broken, nil
+	return proceduralExecutor{int(most), d, box}, d, nil
 }
 
 // executorFunc is an executor without state.
@@ -134,13 +126,13 @@ func (e llmExecutor) Run(ctx context.Context, inv executor.Invocation, host exec
 
 // proceduralExecutor runs procedural agents.
 type proceduralExecutor struct {
-	maxResult   int               // largest result, in bytes
-	programs    map[string]string // paths of the agents' programs, by agent
+	maxResult   int // largest result, in bytes
+	definitions *definitions
 	confinement *process.Confinement
 }
 
 func (c proceduralExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	path, ok := c.programs[inv.AgentName]
+	path, ok := c.definitions.serves(inv.AgentName, inv.AgentHash)
 	if !ok {
 		f := fault.New(fault.Internal, procedural.CodeNotFound, fmt.Sprintf("this worker has no agent %q",
 			inv.AgentName))

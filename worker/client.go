@@ -25,8 +25,8 @@ type client struct {
 }
 
 // register sends one registration. It ignores cancellation: an unread reply would leave a registered runner behind.
-func (m *client) register() (r runnerapi.Registered, err error) {
-	ask, err := json.Marshal(runnerapi.Registration{Runner: m.Runner, Secret: m.secret})
+func (m *client) register(me runnerapi.Runner) (r runnerapi.Registered, err error) {
+	ask, err := json.Marshal(runnerapi.Registration{Runner: me, Secret: m.secret})
 	if err != nil {
 		return r, err
 	}

@@ -160,7 +160,7 @@ func (h *supervisor) invocation(a *attempt) (executor.Invocation, error) {
 	inv := executor.Invocation{
 		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt,
 		Parameters: a.Parameters,
-		ProjectDir: cmp.Or(a.ProjectDir, h.projectDir), AgentName: a.Agent, Blueprint: a.Blueprint,
+		ProjectDir: cmp.Or(a.ProjectDir, h.projectDir), AgentName: a.Agent, AgentHash: a.Owner, Blueprint: a.Blueprint,
 		Config: h.profile.Config, ExecutorSession: executorSession(a.ExecutorSessionID), PreviousRunID: a.PreviousRunID,
 	}
 	var err error

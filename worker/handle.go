@@ -23,11 +23,13 @@ func (w *Worker) handle(d bus.Delivery) {
 		d.Reject(w.shutdown.hardStop, err.Error())
 		return
 	}
-	if q.Owner != "" && w.agentHashes[q.Agent] != q.Owner {
-		w.log.Warn("queued run names an agent that this worker does not serve, redelivering", "run", q.ID,
-			"agent", q.Agent)
-		d.NakWithDelay(redeliverAfter)
-		return
+	if q.Owner != "" {
+		if _, ok := w.definitions.serves(q.Agent, q.Owner); !ok {
+			w.log.Warn("queued run names a definition of an agent that this worker does not serve, redelivering",
+				"run", q.ID, "agent", q.Agent)
+			d.NakWithDelay(redeliverAfter)
+			return
+		}
 	}
 	a, claimed := w.attempts.add(q.Key, func() *attempt { return w.newAttempt(q, partition) })
 	switch { // messages are delivered more than once

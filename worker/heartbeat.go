@@ -101,6 +101,7 @@ func (w *Worker) obey(r runnerapi.HeartbeatReply) {
 		w.attempts.stop(key)
 	}
 	w.sessions.forget(r.Forget)
+	w.definitions.dropUnused(r.Unused)
 	switch {
 	case r.Superseded && !leaving:
 		w.shutdown.fail(errSuperseded)

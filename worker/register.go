@@ -15,7 +15,7 @@ func (w *Worker) register(ctx context.Context) error {
 	var logged string
 	var at time.Time
 	for pause := 200 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 10*time.Second) {
-		err := w.registerOnce()
+		err := w.registerOnce(false)
 		if err == nil {
 			return nil
 		}
@@ -41,12 +41,15 @@ func (w *Worker) register(ctx context.Context) error {
 // canRetry reports whether a registration may succeed later. An invalid one never will.
 func canRetry(err error) bool { return fault.KindOf(err) != fault.Invalid }
 
-// registerOnce sends one registration; on success the worker takes runs.
-func (w *Worker) registerOnce() error {
-	r, err := w.client.register()
+// registerOnce sends one registration; on success the worker takes runs. all: also the agents whose names coordinators
+// refused before.
+func (w *Worker) registerOnce(all bool) error {
+	me, state := w.definitions.describe(w.client.Runner, all)
+	r, err := w.client.register(me)
 	if err != nil {
 		return err
 	}
+	w.definitions.accepted(state, r)
 	w.remote.applyRegistered(r)
 	w.queues.set(r.TaskQueues)
 	select {
@@ -55,7 +58,7 @@ func (w *Worker) registerOnce() error {
 		close(w.ready)
 	}
 	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots.limit,
-		"agents", runnerapi.Names(runnerapi.AgentSet(w.client.Agents)))
+		"agents", runnerapi.Names(runnerapi.AgentSet(me.Agents)), "older", me.Older(), "refused", r.Refused)
 	return nil
 }
 
@@ -63,7 +66,7 @@ func (w *Worker) registerOnce() error {
 // After a conflict the worker takes no runs.
 func (w *Worker) reregister() {
 	w.registrations.start(func() {
-		switch err := w.registerOnce(); {
+		switch err := w.registerOnce(false); {
 		case err == nil:
 		case !canRetry(err):
 			w.shutdown.fail(err)

@@ -22,7 +22,7 @@ func New(cfg Config) (*Worker, error) {
 	log := cfg.Log.With("runner", me.ID())
 	reportExposedSecret(cfg, &me, log)
 	w := &Worker{
-		Config: cfg, bus: cfg.Bus, log: log, agentHashes: runnerapi.AgentSet(cfg.Agents), ready: make(chan struct{}),
+		Config: cfg, bus: cfg.Bus, log: log, ready: make(chan struct{}),
 		client:   client{Runner: me, id: me.ID(), secret: runnerapi.NewSecret(), bus: cfg.Bus, log: log},
 		attempts: attempts{all: map[string]*attempt{}},
 		spans:    spans{cfg.Trace, me.ID(), cfg.Profile.Name},
@@ -85,6 +85,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		(&fence{remote: &w.remote, attempts: &w.attempts, killed: &w.counts.fenced, log: w.log}).run(alive)
 	})
 	wg.Go(func() { w.client.serveCommands(alive, w.command) })
+	wg.Go(func() { w.announceChanges(alive) })
 	defer wg.Wait()
 	defer die()
 

@@ -67,7 +67,10 @@ type Config struct {
 	// in one process raise it.
 	RecordVersion int
 
-	broken []agent.BrokenFile // unusable files of the profile; registered, so that users see them
+	// ReadAgentsEvery is how often changed agents of the profile are noticed; default 2 s.
+	ReadAgentsEvery time.Duration
+
+	definitions *definitions // of the profile's agents
 }
 
 // Worker is one runner: a profile's executor with its slots, under one identity. It connects its parts, which do not
@@ -80,9 +83,8 @@ type Worker struct {
 	client        client         // calls coordinators
 	remote        remoteSettings // the coordinators' latest settings
 	heartbeats    heartbeater
-	agentHashes   map[string]string // hashes of its own agents, by name
-	ready         chan struct{}     // closed by the first registration
-	registrations singleFlight      // re-registrations
+	ready         chan struct{} // closed by the first registration
+	registrations singleFlight  // re-registrations
 	shutdown      shutdown
 
 	queues     queues         // the task queues it takes from
@@ -117,8 +119,9 @@ func (c *Config) setDefaults() (err error) {
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.RecordVersion = cmp.Or(c.RecordVersion, run.Version)
+	c.definitions = fixedDefinitions(c.Agents)
 	if c.Executor == nil {
-		c.Executor, c.Agents, c.broken, err = newExecutor(c.Profile, c.confinement(), c.MaxPayload, c.Log)
+		c.Executor, c.definitions, err = newExecutor(c.Profile, c.confinement(), c.MaxPayload, c.Log)
 	}
 	return err
 }
@@ -148,7 +151,7 @@ func newRunner(cfg Config) runnerapi.Runner {
 		Tags:                append([]string{}, cfg.Tags...),
 		RequireMatchingTags: cfg.RequireMatchingTags,
 		MaxConcurrentRuns:   cmp.Or(p.MaxConcurrentRuns, defaultSlots()), TimeoutSeconds: p.TimeoutSeconds,
-		Models: p.AllowedModels(), Agents: cfg.Agents, Broken: cfg.broken[:min(len(cfg.broken), 100)],
+		Models: p.AllowedModels(),
 	}
 }
 

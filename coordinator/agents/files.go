@@ -5,13 +5,10 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"ao/coordinator/agents/agentfile"
@@ -165,14 +162,7 @@ func fingerprint(dirs []string) string {
 			if strings.Count(strings.TrimPrefix(path, dir), string(filepath.Separator)) > 2 && d.IsDir() {
 				return filepath.SkipDir
 			}
-			if info, err := os.Stat(path); err == nil {
-				b.WriteString(path + info.ModTime().String() + info.Mode().String())
-				// the inode changes when another file is renamed over this one
-				if s, ok := info.Sys().(*syscall.Stat_t); ok {
-					b.WriteString(strconv.FormatUint(s.Ino, 10))
-				}
-				b.WriteString(time.Duration(info.Size()).String() + "\n")
-			}
+			b.WriteString(path + agent.Stamp(path) + "\n")
 			return nil
 		})
 	}

@@ -17,6 +17,7 @@ type Resolved struct {
 	Profile        string // runner-owned: the owner's profile
 	ProfileTimeout int    // runner-owned: the profile's upper bound of the timeout, in seconds
 	Online         bool   // runner-owned: a runner that has it is online
+	Current        bool   // runner-owned: it is the newest definition; false: its runner is late, others are away
 
 	file  *ownFile        // that defines it; nil: none
 	raw   json.RawMessage // Snapshot, computed once

@@ -49,6 +49,9 @@ type registration struct {
 	MaxConcurrentRuns   int             `json:"max_concurrent_runs"`
 	TimeoutSeconds      int             `json:"timeout_seconds"`
 	Agents              json.RawMessage `json:"agents"`
+
+	Updates bool                `json:"updates"` // see runnerapi.Runner, also for the next
+	Older   map[string][]string `json:"older"`
 }
 
 type executor struct {
@@ -64,6 +67,8 @@ type registered struct {
 
 	RecordVersion int `json:"record_version,omitempty"` // newest version of records that the worker may write; 0: 1
 	EventVersion  int `json:"event_version,omitempty"`  // newest version of events that it may write; 0: 1
+
+	Refused map[string]string `json:"refused,omitempty"` // new agents of an update whose names collide, and why
 }
 
 func (a *runnersAPI) register(g *gin.Context, q request) (any, error) {
@@ -77,7 +82,7 @@ func (a *runnersAPI) register(g *gin.Context, q request) (any, error) {
 		return nil, err
 	}
 	return registered{done.RunnerID, done.HeartbeatSeconds, workerapi.ConnectionOf(a.nats, done), done.APIURL,
-		done.RecordVersion, done.EventVersion}, nil
+		done.RecordVersion, done.EventVersion, done.Refused}, nil
 }
 
 func readRunner(raw []byte) (runnerapi.Runner, error) {
@@ -98,6 +103,7 @@ func readRunner(raw []byte) (runnerapi.Runner, error) {
 			ExecutorType: kind},
 		Instance: r.Instance, Tags: r.Tags, RequireMatchingTags: r.RequireMatchingTags,
 		MaxConcurrentRuns: r.MaxConcurrentRuns, TimeoutSeconds: r.TimeoutSeconds,
+		Updates: r.Updates, OlderHashes: r.Older,
 	}}.HashSecret()
 	if err != nil {
 		return runner, err

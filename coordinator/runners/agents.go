@@ -15,8 +15,8 @@ type RunnerAgents struct {
 	Names   *Names
 }
 
-// Agent returns a runner-owned agent. Its definition and agent set are those of the online runner that registered
-// first, or else of the one that registered last.
+// Agent returns a runner-owned agent. Its definition is the newest of those that online runners have, or else of those
+// that others had.
 func (a *RunnerAgents) Agent(name string) (*agents.Resolved, bool) {
 	k, ok := a.Runners.announced()[name]
 	return k, ok
@@ -34,12 +34,12 @@ func (a *RunnerAgents) Agents() map[string]agent.Blueprint {
 
 // Serving returns how many online runners have this definition of an agent.
 func (a *RunnerAgents) Serving(name, hash string) int {
-	return serving(a.Runners.list(func(m *member) bool { return m.AgentHashes[name] == hash }), name, hash)
+	return serving(a.Runners.list(func(m *member) bool { return m.Serves(name, hash) }), name, hash)
 }
 
 func serving(all []runnerapi.Member, name, hash string) (n int) {
 	for i := range all {
-		if all[i].Status == runnerapi.Online && all[i].AgentHashes[name] == hash {
+		if all[i].Status == runnerapi.Online && all[i].Serves(name, hash) {
 			n++
 		}
 	}
@@ -78,19 +78,31 @@ func (a *RunnerAgents) Departure(name string) (left, until time.Time, ok bool) {
 }
 
 // ownedBy returns the agents of these runners by name.
-func ownedBy(all []runnerapi.Member) map[string]*agents.Resolved {
-	owned := map[string]*agents.Resolved{}
+func ownedBy(all []runnerapi.Member, owners map[string]owner) map[string]*agents.Resolved {
+	type definition struct {
+		agent *agent.Blueprint
+		by    *runnerapi.Member
+	}
 	sortByPrecedence(all)
+	found := map[string]definition{}
 	for i := range all {
 		m := &all[i]
 		if m.GraceOver() {
 			continue
 		}
-		for _, a := range m.Agents {
-			if _, ok := owned[a.Name]; !ok {
-				owned[a.Name] = agents.Announced(a, m.Runner, m.ID, m.Status == runnerapi.Online)
+		for j := range m.Agents {
+			name := m.Agents[j].Name
+			at, ok := found[name]
+			if !ok || owners[name].newer(name, m, at.by) {
+				found[name] = definition{&m.Agents[j], m}
 			}
 		}
+	}
+	owned := make(map[string]*agents.Resolved, len(found))
+	for name, d := range found {
+		k := agents.Announced(*d.agent, d.by.Runner, d.by.ID, d.by.Status == runnerapi.Online)
+		k.Current = owners[name].Hash == "" || owners[name].Hash == k.OwnerHash()
+		owned[name] = k
 	}
 	return owned
 }
@@ -109,7 +121,7 @@ func (r *Registry) announced() map[string]*agents.Resolved {
 		if cacheExpired(r.cachedAt) {
 			r.dropCache()
 		}
-		owned = ownedBy(r.listLocked(nil))
+		owned = ownedBy(r.listLocked(nil), r.owners)
 		r.owned = owned
 	}
 	return owned

@@ -12,13 +12,14 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// owner says who owns the name of a runner's agent.
+// owner says who owns the name of a runner's agent, and which definition of it new runs get.
 type owner struct {
 	Hash    string    `json:"hash"`
 	Type    string    `json:"executor_type,omitempty"`
 	Profile string    `json:"profile"`
 	Runner  string    `json:"runner_id"`
 	At      time.Time `json:"at"`
+	Older   []string  `json:"older,omitempty"` // hashes of its profile's earlier definitions, the newest last
 }
 
 // Names is the table of the owners of agents' names. It is one key of bucket `runners`, which every registration
@@ -33,61 +34,64 @@ type Names struct {
 // ownersKey is the key of the table in bucket `runners`.
 const ownersKey = "_owners"
 
-// claim takes the names of a runner's agents for it, or joins a replica's. The first runner wins.
-func (n *Names) claim(ctx context.Context, id string, r runnerapi.Runner) error {
-	for name := range r.AgentHashes {
+// claim takes the names of a runner's agents for it, or joins its replicas. Between profiles the first runner wins. It
+// releases the names that the runner had before and no longer announces.
+func (n *Names) claim(ctx context.Context, c claimant) error {
+	for name := range c.AgentHashes {
 		if n.Taken(name) {
 			return collision(name, nil, "the coordinator itself")
 		}
 	}
-	return n.change(ctx, func(owners map[string]owner) (bool, error) {
-		var names []string // to assign
-		for name, hash := range r.AgentHashes {
-			o, ok := owners[name]
-			if ok && o.Hash == hash && o.Profile == r.ExecutorProfile && n.has(o.Runner, name, hash) {
-				continue // a replica
+	return n.change(ctx, func(owners map[string]owner) (changed bool, _ error) {
+		assign := map[string]owner{}
+		for name, hash := range c.AgentHashes {
+			o, differs, err := n.next(ctx, name, hash, owners[name], c)
+			if err != nil {
+				return false, err
 			}
-			if ok && (o.Hash != hash || o.Profile != r.ExecutorProfile) {
-				if _, err := n.Registered.Refresh(ctx, o.Runner); err != nil {
-					return false, bus.WriteUnanswered(err)
-				}
-				if rival := n.rival(name, o, id, r.ExecutorProfile); rival != "" {
-					return false, collision(name, rival, "runner "+rival)
-				}
+			if differs {
+				assign[name] = o
 			}
-			names = append(names, name)
 		}
-		return len(names) > 0, n.assign(owners, id, r, names)
+		if err := n.assign(owners, c, assign); err != nil {
+			return false, err
+		}
+		for name, hash := range c.before.AgentHashes {
+			if o, ok := owners[name]; ok && c.AgentHashes[name] == "" && o.ofProfile(c.Runner) {
+				changed = n.pass(owners, name, hash, c.id) || changed
+			}
+		}
+		return changed || len(assign) > 0, nil
 	})
+}
+
+// refused returns which of a runner's agents collide, and why.
+func (n *Names) refused(ctx context.Context, c claimant) (map[string]string, error) {
+	owners, _, err := n.owners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	for name, hash := range c.AgentHashes {
+		err := collision(name, nil, "the coordinator itself")
+		if !n.Taken(name) {
+			_, _, err = n.next(ctx, name, hash, owners[name], c)
+		}
+		switch {
+		case err == nil:
+		case fault.KindOf(err) == fault.Conflict:
+			all[name] = fault.Of(err).Message
+		default:
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func collision(name string, runner any, who string) error {
 	return fault.New(fault.Conflict, "agent_name_collision", "Agent '"+name+"' is already registered by "+
 		who+" with another definition; rename one of them").
 		With("agent_name", name).With("existing_runner_id", runner)
-}
-
-// rival returns another runner that holds a name against this one: any that is online and, against another profile, one
-// that drains or is within its grace. A registration that is not stored yet counts for 5 seconds.
-func (n *Names) rival(name string, o owner, id, profile string) string {
-	if o.Runner != id && time.Since(o.At).Abs() < 5*time.Second && !n.has(o.Runner, name, o.Hash) {
-		return o.Runner
-	}
-	for _, m := range n.Runners.list(func(m *member) bool {
-		return m.id != id && m.AgentHashes[name] != "" &&
-			m.ExecutorProfile == o.Profile
-	}) {
-		if m.ReservesNames(profile) {
-			return m.ID
-		}
-	}
-	return ""
-}
-
-// has reports whether a runner announced this definition.
-func (n *Names) has(id, name, hash string) bool {
-	m, ok := n.Runners.Runner(id)
-	return ok && m.AgentHashes[name] == hash
 }
 
 // owners reads the table and its revision; 0: there is none yet.
@@ -120,9 +124,12 @@ func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool,
 			return err
 		}
 		if rev == 0 {
-			_, err = b.Create(ctx, ownersKey, value)
+			rev, err = b.Create(ctx, ownersKey, value)
 		} else {
-			_, err = b.Update(ctx, ownersKey, value, rev)
+			rev, err = b.Update(ctx, ownersKey, value, rev)
+		}
+		if err == nil {
+			n.Runners.PutOwners(value, rev)
 		}
 		if !errors.Is(err, bus.ErrTaken) {
 			return err
@@ -133,33 +140,14 @@ func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool,
 
 // release frees the names of a runner that was removed, except those that a replica has.
 func (n *Names) release(ctx context.Context, removed runnerapi.Runner) error {
-	return n.change(ctx, func(owners map[string]owner) (bool, error) {
-		changed := false
+	return n.change(ctx, func(owners map[string]owner) (changed bool, _ error) {
 		for name, hash := range removed.AgentHashes {
-			if o, ok := owners[name]; !ok || o.Hash != hash || o.Profile != removed.ExecutorProfile {
-				continue
+			if o, ok := owners[name]; ok && o.ofProfile(removed) {
+				changed = n.pass(owners, name, hash, removed.ID()) || changed
 			}
-			if heir := n.replica(name, hash, removed.ExecutorProfile); heir != "" {
-				owners[name] = owner{hash, removed.ExecutorType, removed.ExecutorProfile, heir, time.Now().UTC()}
-			} else {
-				delete(owners, name)
-			}
-			changed = true
 		}
 		return changed, nil
 	})
-}
-
-// replica returns another runner of the profile that announced the same definition; "": none.
-func (n *Names) replica(name, hash, profile string) string {
-	if all := n.Runners.list(func(m *member) bool {
-		return m.AgentHashes[name] == hash &&
-			m.ExecutorProfile == profile
-	}); len(
-		all) > 0 {
-		return all[0].ID
-	}
-	return ""
 }
 
 // ownersBytes bounds the table: it is one message of at most 1 MiB, with its headers.
@@ -168,37 +156,44 @@ const ownersBytes = 960 << 10
 // size bounds the bytes of an entry of the table.
 func (o owner) size(name string) int {
 	const members = 128 // the names of the members, and the time
-	return len(name) + len(o.Hash) + len(o.Type) + len(o.Profile) + len(o.Runner) + members
+	return len(name) + len(o.Hash) + len(o.Type) + len(o.Profile) + len(o.Runner) + members + 20*len(o.Older)
 }
 
 // unusedAfter is the age from which a name is dropped that no registered runner announces.
 const unusedAfter = time.Minute
 
-// assign writes the names of a runner into the table. A profile may use as many bytes as are free. Where there are too
-// few, unused names are dropped first. A runner that needs no more than before is not refused.
-func (n *Names) assign(owners map[string]owner, id string, m runnerapi.Runner, names []string) error {
+// assign writes entries of a runner's names into the table. A profile may use as many bytes as are free. Where there
+// are too few, unused names are dropped first, then the profile's older hashes. A runner that needs no more than before
+// is not refused.
+func (n *Names) assign(owners map[string]owner, c claimant, names map[string]owner) error {
 	sharer := func(o owner) string { return o.Type + "." + o.Profile }
-	now := owner{Type: m.ExecutorType, Profile: m.ExecutorProfile, Runner: id, At: time.Now().UTC()}
+	mine := c.ExecutorType + "." + c.ExecutorProfile
 	count := func() (all, own int) {
 		for name, o := range owners {
 			size := o.size(name)
-			if all += size; sharer(o) == sharer(now) {
+			if all += size; sharer(o) == mine {
 				own += size
 			}
 		}
 		return all, own
 	}
 	_, before := count()
-	for _, name := range names {
-		now.Hash = m.AgentHashes[name]
-		owners[name] = now
-	}
+	maps.Copy(owners, names)
 	all, own := count()
-	if own <= before || own <= ownersBytes-all {
-		return nil
+	for _, makeRoom := range []func(){func() { n.dropUnused(owners, c) }, func() {
+		for name, o := range owners {
+			if sharer(o) == mine {
+				o.Older = nil
+				owners[name] = o
+			}
+		}
+	}} {
+		if own <= before || own <= ownersBytes-all {
+			return nil
+		}
+		makeRoom()
+		all, own = count()
 	}
-	n.dropUnused(owners, id, m)
-	all, own = count()
 	if own <= before || own <= ownersBytes-all {
 		return nil
 	}
@@ -206,19 +201,19 @@ func (n *Names) assign(owners map[string]owner, id string, m runnerapi.Runner, n
 	return fault.Newf(fault.Busy, "the share of profile %s is used up: the names of its runners' agents take %d "+
 		"bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end runners "+
 		"of that profile",
-		sharer(now), before, free, ownersBytes).After(30 * time.Second)
+		mine, before, free, ownersBytes).After(30 * time.Second)
 }
 
 // dropUnused drops names that no runner announces: this runner's former names, and others older than unusedAfter.
-func (n *Names) dropUnused(owners map[string]owner, id string, m runnerapi.Runner) {
+func (n *Names) dropUnused(owners map[string]owner, c claimant) {
 	announced := map[string]bool{}
-	for _, other := range n.Runners.list(func(at *member) bool { return at.id != id }) {
+	for _, other := range n.Runners.list(func(at *member) bool { return at.id != c.id }) {
 		for name := range other.AgentHashes {
 			announced[name] = true
 		}
 	}
 	maps.DeleteFunc(owners, func(name string, o owner) bool {
-		_, kept := m.AgentHashes[name]
-		return !kept && !announced[name] && (o.Runner == id || time.Since(o.At) > unusedAfter)
+		_, kept := c.AgentHashes[name]
+		return !kept && !announced[name] && (o.Runner == c.id || time.Since(o.At) > unusedAfter)
 	})
 }

@@ -1,10 +1,13 @@
 package runners
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,6 +32,7 @@ type Registrar struct {
 	Registry          *Registry
 	Registered        *Registrations
 	Names             *Names
+	Pace              *Pace
 	Commands          *Commander
 	Queues            interface {
 		EnsureQueue(ctx context.Context, w runnerapi.RoutingKey, caller string) (string, error) // makes the queue
@@ -41,7 +45,8 @@ type Registrar struct {
 	Abandon  func(all []projection.Active, why string) // fails attempts in the background
 }
 
-// Register registers a runner. Nothing of a refused registration is kept.
+// Register registers a runner. Nothing of a refused registration is kept. A registered process that announces changed
+// agents (Updates) is refused only those whose names collide.
 func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi.Registered, error) {
 	if err := checkRunner(r); err != nil {
 		return runnerapi.Registered{}, err
@@ -52,50 +57,105 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 	id := r.ID()
 	r.AgentHashes, r.RegisteredAt = runnerapi.AgentSet(r.Agents), time.Now().UTC()
 	r.Draining, r.Leaving, r.LeftAt = false, false, time.Time{}
-	value, err := json.Marshal(r)
-	if err != nil {
-		return runnerapi.Registered{}, err
-	}
-	if err := g.admit(id, r.Identity, len(value)); err != nil {
-		return runnerapi.Registered{}, err
-	}
 	rev, dead, err := g.takeOver(ctx, id, r)
 	if err != nil {
 		return runnerapi.Registered{}, err
 	}
-	if w, ok := r.OwnRoutingKey(); ok {
-		if _, err := g.Queues.EnsureQueue(ctx, w, ""); err != nil {
+	c := claimant{Runner: r, id: id}
+	var refused map[string]string
+	if rev != 0 {
+		before, _ := g.Registry.Runner(id)
+		c.before = before.Runner
+		refused, err = g.update(ctx, &c)
+		if err != nil {
 			return runnerapi.Registered{}, err
 		}
 	}
-	if !r.RequireMatchingTags {
-		for _, w := range []runnerapi.RoutingKey{{Type: r.ExecutorType},
-			{Type: r.ExecutorType, Profile: r.ExecutorProfile}} {
-			if _, err := g.Queues.EnsureQueue(ctx, w, ""); err != nil {
-				return runnerapi.Registered{}, err
-			}
-		}
-	}
-	if err := g.Names.claim(ctx, id, r); err != nil { // last, since it stores something
-		return runnerapi.Registered{}, err
-	}
-	if err := g.Registered.write(ctx, id, value, rev); err != nil {
+	if err := g.store(ctx, c, rev); err != nil {
 		return runnerapi.Registered{}, err
 	}
 	g.Registry.Heard(id, r.Instance) // it is online
 	g.abandonOld(ctx, r, dead)
 	g.Log.Info("runner registered", "runner", id, "host", r.Hostname, "profile", r.ExecutorProfile, "agents",
-		runnerapi.Names(r.AgentHashes))
+		runnerapi.Names(c.AgentHashes), "older", c.Older(), "refused", len(refused))
 	records, events := g.Versions()
 	return runnerapi.Registered{
 		RunnerID: id, HeartbeatInterval: g.HeartbeatInterval, Lease: g.Lease,
-		HeartbeatSeconds: int(g.Heartbeat.Seconds()), TaskQueues: g.Queues.Of(r), APIURL: g.APIURL,
-		RecordVersion: records, EventVersion: events,
+		HeartbeatSeconds: int(g.Heartbeat.Seconds()), TaskQueues: g.Queues.Of(c.Runner), APIURL: g.APIURL,
+		RecordVersion: records, EventVersion: events, Updates: true, Refused: refused,
 	}, nil
+}
+
+// update keeps what a registration of the same process does not change, and leaves out the agents whose names collide.
+func (g *Registrar) update(ctx context.Context, c *claimant) (refused map[string]string, err error) {
+	if c.before.Instance != c.Instance || !c.before.LeftAt.IsZero() || c.before.Leaving {
+		return nil, nil
+	}
+	c.RegisteredAt, c.Draining = c.before.RegisteredAt, c.before.Draining
+	if !c.Updates {
+		return nil, nil
+	}
+	refused, err = g.Names.refused(ctx, *c)
+	if err != nil || len(refused) == 0 {
+		return nil, err
+	}
+	c.Agents = slices.DeleteFunc(slices.Clone(c.Agents), func(a agent.Blueprint) bool { return refused[a.Name] != "" })
+	c.AgentHashes = runnerapi.AgentSet(c.Agents)
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		if len(c.Broken) < maxBroken && !slices.ContainsFunc(c.Broken, func(b agent.BrokenFile) bool {
+			return b.Name == name
+		}) {
+			c.Broken = append(slices.Clone(c.Broken), agent.BrokenFile{Name: name, Reason: refused[name]})
+		}
+	}
+	return refused, nil
+}
+
+// store makes a runner's queues, claims its agents' names, and writes its registration over revision rev. One that is
+// stored already costs nothing.
+func (g *Registrar) store(ctx context.Context, c claimant, rev uint64) error {
+	value, err := json.Marshal(c.Runner)
+	if err != nil {
+		return err
+	}
+	if rev != 0 {
+		if stored, err := json.Marshal(c.before); err != nil || bytes.Equal(stored, value) {
+			return err
+		}
+		if err := g.Pace.allow(c.id); err != nil {
+			return err
+		}
+	}
+	if err := g.admit(c.id, c.Identity, len(value)); err != nil {
+		return err
+	}
+	var queues []runnerapi.RoutingKey
+	if w, ok := c.OwnRoutingKey(); ok {
+		queues = append(queues, w)
+	}
+	if !c.RequireMatchingTags {
+		queues = append(queues, runnerapi.RoutingKey{Type: c.ExecutorType},
+			runnerapi.RoutingKey{Type: c.ExecutorType, Profile: c.ExecutorProfile})
+	}
+	for _, w := range queues {
+		if _, err := g.Queues.EnsureQueue(ctx, w, ""); err != nil {
+			return err
+		}
+	}
+	if err := g.Names.claim(ctx, c); err != nil { // last, since it stores something
+		return err
+	}
+	return g.Registered.write(ctx, c.id, value, rev)
 }
 
 // MaxAgents is the most agents that a runner may announce.
 const MaxAgents = 1000
+
+// The most broken files, and older definitions of all its agents, that a runner may announce.
+const (
+	maxBroken = 100
+	maxOlder  = 1000
+)
 
 func checkRunner(r runnerapi.Runner) error {
 	for _, f := range []struct {
@@ -117,7 +177,9 @@ func checkRunner(r runnerapi.Runner) error {
 		{"door", r.CredentialID != "" && (subject.Check(r.CredentialID) != nil || len(r.CredentialID) > 64),
 			"door must be 1 to 64 letters, digits, '-' or '_'"},
 		{"agents", len(r.Agents) > MaxAgents, "agents: at most 1000"},
-		{"broken", len(r.Broken) > 100, "broken: at most 100"},
+		{"broken", len(r.Broken) > maxBroken, "broken: at most 100"},
+		{"older", r.Older() > maxOlder || slices.ContainsFunc(slices.Collect(maps.Values(r.OlderHashes)), notHashes),
+			"older: at most 1000 hashes of 16 hexadecimal digits"},
 	} {
 		if f.bad {
 			return fault.New(fault.Invalid, "", f.message).With("field", f.field)
@@ -130,6 +192,14 @@ func checkRunner(r runnerapi.Runner) error {
 		return err
 	}
 	return checkAgents(r)
+}
+
+// notHashes reports whether one of these is no hash of a definition.
+func notHashes(all []string) bool {
+	return slices.ContainsFunc(all, func(h string) bool {
+		raw, err := hex.DecodeString(h)
+		return err != nil || len(raw) != 8
+	})
 }
 
 // checkAgents refuses agents that a runner cannot announce.

@@ -35,8 +35,10 @@ type Registry struct {
 	loaded  atomic.Bool
 	changes atomic.Uint64 // of registrations, counted
 
-	mu      sync.RWMutex
-	members map[string]*member
+	mu             sync.RWMutex
+	members        map[string]*member
+	owners         map[string]owner // of the agents' names
+	ownersRevision uint64
 	// whether an online runner matches, by queue; cleared when a runner changes, and after cacheTTL
 	matched  map[string]bool
 	owned    map[string]*agents.Resolved // runner-owned agents by name; cleared likewise
@@ -73,13 +75,18 @@ type member struct {
 
 // Watch reads the bucket and follows it until ctx ends.
 func (r *Registry) Watch(ctx context.Context) error {
-	return r.cfg.Bucket.Mirror(ctx, r.cfg.Retry, func(id string, value []byte, _ uint64) { r.Put(id, value) },
-		func() { r.loaded.Store(true) })
+	return r.cfg.Bucket.Mirror(ctx, r.cfg.Retry, func(key string, value []byte, rev uint64) {
+		if key == ownersKey {
+			r.PutOwners(value, rev)
+		} else {
+			r.Put(key, value)
+		}
+	}, func() { r.loaded.Store(true) })
 }
 
 // Put applies what the bucket has under a key; nil: it was deleted.
 func (r *Registry) Put(id string, value []byte) {
-	if !runnerapi.IsID(id) { // the table of owners
+	if !runnerapi.IsID(id) {
 		return
 	}
 	r.mu.Lock()
@@ -110,6 +117,22 @@ func (r *Registry) Put(id string, value []byte) {
 	r.members[id] = &m
 	r.changes.Add(1)
 	r.cfg.Changed()
+}
+
+// PutOwners applies revision rev of the table of owners. Callers may be late, so older revisions are ignored. Revision
+// 0: the bucket has no trace of the table, and its revisions may start again.
+func (r *Registry) PutOwners(value []byte, rev uint64) {
+	var owners map[string]owner
+	if err := json.Unmarshal(value, &owners); err != nil && value != nil {
+		r.cfg.Log.Error("stored table of agents' names is unreadable", "err", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rev == 0 || rev > r.ownersRevision {
+		r.owners, r.ownersRevision = owners, rev
+		r.dropCache()
+	}
 }
 
 // dropCache clears what is derived from members. The caller holds mu.

@@ -29,6 +29,7 @@ type Heartbeats struct {
 	// reads a registration again
 	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)
 	Queues    func(r runnerapi.Runner) []string
+	Unused    func(r runnerapi.Runner) []string // older definitions that no accepted run carries
 	AttemptOf func(a projection.Active, key string) int
 	CatchUp   func(ctx context.Context) error // waits until the projection has what NATS has
 	Versions  func() (records, events int)    // that workers may write
@@ -50,7 +51,7 @@ func (b *Heartbeats) Heartbeat(ctx context.Context, beat runnerapi.Heartbeat) (r
 	}
 	if known && !superseded { // of other processes only their attempts count
 		b.Tick(beat.RunnerID, beat.At)
-		reply.TaskQueues = b.Queues(r)
+		reply.TaskQueues, reply.Unused = b.Queues(r), b.Unused(r)
 		b.History.Idle(beat.RunnerID, beat.Idle)
 		for _, session := range beat.Idle {
 			if b.History.IsDeleted(session) {

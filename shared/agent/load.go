@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"ao/shared/fault"
 )
@@ -77,6 +78,20 @@ func Paths(dir string) ([]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// Stamp returns a text that changes when the file does; empty: there is none. The inode changes when another file is
+// renamed over it.
+func Stamp(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	var inode uint64
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = s.Ino
+	}
+	return fmt.Sprint(info.ModTime().UnixNano(), info.Mode(), inode, info.Size())
 }
 
 // reason is what is wrong, with the details of a schema's errors.

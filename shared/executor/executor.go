@@ -72,6 +72,8 @@ type Invocation struct {
 
 	// in workers: the session's run that was claimed before this one
 	PreviousRunID string `json:"-"`
+	// in workers: the hash of the definition that the run was checked against; empty: its agent is no runner's
+	AgentHash string `json:"-"`
 }
 
 // ReadInvocation reads an invocation strictly. The error names an unknown or missing field.

@@ -33,6 +33,10 @@ type Registered struct {
 	// EventVersion is the newest format of events that every online coordinator reads; 0: 1. See
 	// run.EventVersion.
 	EventVersion int `json:"event_version,omitempty"`
+	// Updates: the coordinator understands Runner.Updates. Older ones do not.
+	Updates bool `json:"updates,omitempty"`
+	// Refused are the new agents of an update whose names collide, and why. The rest was registered.
+	Refused map[string]string `json:"refused,omitempty"`
 }
 
 // Deregistration announces the end of a worker process. After SIGTERM the process sends it at once if it has
@@ -77,6 +81,8 @@ type HeartbeatReply struct {
 	RecordVersion int `json:"record_version,omitempty"`
 	// EventVersion is the newest format of events that the worker may write from now on; 0: 1.
 	EventVersion int `json:"event_version,omitempty"`
+	// Unused are hashes of the runner's older definitions that no accepted run carries.
+	Unused []string `json:"unused,omitempty"`
 }
 
 // The commands of a coordinator to one worker, on ao.commands.<runner>.

@@ -49,7 +49,11 @@ type Runner struct {
 	Broken []agent.BrokenFile `json:"broken,omitempty"`
 	// its own agents' names and hashes; set by the coordinator
 	AgentHashes map[string]string `json:"agent_set,omitempty"`
-	Version     string            `json:"version,omitempty"` // of the worker's program; for people
+	// it announces changed agents again, and serves their older definitions (decision 0050)
+	Updates bool `json:"updates,omitempty"`
+	// hashes of older definitions that it still serves, by agent
+	OlderHashes map[string][]string `json:"older,omitempty"`
+	Version     string              `json:"version,omitempty"` // of the worker's program; for people
 	// a secret file of the worker that its programs can read; for people
 	ReadableSecret string    `json:"exposes,omitempty"`
 	RegisteredAt   time.Time `json:"registered_at"`
@@ -136,7 +140,7 @@ func (r Runner) Matches(w RoutingKey) bool {
 	fits := func(want, have string) bool { return want == "" || want == have }
 	return w.Type == r.ExecutorType && fits(w.Profile, r.ExecutorProfile) && fits(w.Hostname, r.Hostname) &&
 		fits(w.ProjectDir, r.ProjectDir) &&
-		r.hasTags(w.Tags) && r.announced(w.Agents)
+		r.hasTags(w.Tags) && r.servesAll(w.Agents)
 }
 
 func (r Runner) hasTags(want []string) bool {
@@ -150,13 +154,26 @@ func (r Runner) hasTags(want []string) bool {
 	return common > 0 || !r.RequireMatchingTags
 }
 
-func (r Runner) announced(want map[string]string) bool {
+func (r Runner) servesAll(want map[string]string) bool {
 	for name, hash := range want {
-		if r.AgentHashes[name] != hash {
+		if !r.Serves(name, hash) {
 			return false
 		}
 	}
 	return true
+}
+
+// Serves reports whether the runner has this definition of its agent, current or older.
+func (r Runner) Serves(name, hash string) bool {
+	return r.AgentHashes[name] == hash || slices.Contains(r.OlderHashes[name], hash)
+}
+
+// Older returns how many older definitions the runner serves.
+func (r Runner) Older() (n int) {
+	for _, hashes := range r.OlderHashes {
+		n += len(hashes)
+	}
+	return n
 }
 
 // BaseTaskQueues are the task queues that a runner always pulls from: its type's and its profile's. A runner

@@ -10,7 +10,8 @@ import (
 
 func TestSatisfies(t *testing.T) {
 	r := Runner{Identity: Identity{Hostname: "h", ProjectDir: "/p", ExecutorProfile: "text",
-		ExecutorType: run.Procedural}, Tags: []string{"gpu", "eu"}, AgentHashes: map[string]string{"a": "1", "b": "2"}}
+		ExecutorType: run.Procedural}, Tags: []string{"gpu", "eu"}, AgentHashes: map[string]string{"a": "1", "b": "2"},
+		OlderHashes: map[string][]string{"a": {"0", "8"}}}
 	shy := r
 	shy.RequireMatchingTags = true
 	for _, tt := range []struct {
@@ -30,6 +31,8 @@ func TestSatisfies(t *testing.T) {
 		{"exactly these agents", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"a": "1", "b": "2"}},
 			true},
 		{"fewer agents than it has", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"a": "1"}}, true},
+		{"an older definition that it still serves", r, RoutingKey{Type: run.Procedural,
+			Agents: map[string]string{"a": "8", "b": "2"}}, true},
 		{"another definition", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"a": "9"}}, false},
 		{"an agent it has not", r, RoutingKey{Type: run.Procedural, Agents: map[string]string{"c": "1"}}, false},
 		{"requires a common tag, none wanted", shy, RoutingKey{Type: run.Procedural}, false},

@@ -26,7 +26,7 @@ func start(t *testing.T, name, params, dir string, tell func(string)) run.Outcom
 	if err := p.Runnable(); err != nil {
 		t.Fatal(err)
 	}
-	all, broken, err := p.Agents()
+	all, broken, err := profile.Agents(p.AgentsDir)
 	if err != nil || len(broken) > 0 {
 		t.Fatal(err, broken)
 	}

@@ -271,18 +271,6 @@ func (p Profile) Confinement() *process.Confinement {
 	return &c
 }
 
-// Agents loads the profile's agents (see the function Agents).
-func (p Profile) Agents() (good []Agent, broken []agent.BrokenFile, err error) {
-	if p.AgentsDir == "" {
-		return nil, nil, nil
-	}
-	good, broken, err = Agents(p.AgentsDir)
-	if err != nil {
-		err = fmt.Errorf("profile file %s: agents_dir: %w", p.Path, err)
-	}
-	return good, broken, err
-}
-
 // Agents loads the procedural agents of a folder. broken are those that cannot run, with file and reason: bad
 // definitions, autonomous agents, missing or non-executable commands. The error is about the folder itself.
 func Agents(dir string) (good []Agent, broken []agent.BrokenFile, err error) {

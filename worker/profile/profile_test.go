@@ -205,7 +205,7 @@ func TestAgents(t *testing.T) {
 	write(t, dir+"/model.json", `{"name":"model","description":"","type":"autonomous"}`, 0o600)
 	write(t, dir+"/notes.txt", "", 0o600)
 	write(t, dir+"/lib/x.sh", "", 0o600)
-	good, broken, err := Profile{Path: "p", AgentsDir: dir}.Agents()
+	good, broken, err := Agents(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,8 +233,7 @@ func TestAgents(t *testing.T) {
 	if len(good) != 3 || len(broken) != 4 {
 		t.Errorf("got\n%s", text)
 	}
-	if _, _, err := (Profile{Path: "p.json", AgentsDir: dir + "/none"}).Agents(); err == nil ||
-		!strings.Contains(err.Error(), "p.json: agents_dir") {
+	if _, _, err := Agents(dir + "/none"); err == nil || !strings.Contains(err.Error(), "agents folder") {
 		t.Errorf("no folder: %v", err)
 	}
 }

@@ -31,14 +31,14 @@ func (c *Controller) exactly(s *run.Spec) runnerapi.RoutingKey {
 	return runnerapi.NewRoutingKey(s.AgentType, c.demands(s), set)
 }
 
-// successor returns the definition with which an unclaimed run continues: that of an online runner of the same profile,
-// if none is online with the run's own.
+// successor returns the definition with which an unclaimed run continues: the newest one, of an online runner of the
+// same profile, if none is online with the run's own. A run never continues with an older definition than its own.
 func (c *Controller) successor(a projection.Active) (k *agents.Resolved, ok bool) {
 	s := a.Spec
 	if s.Owner == "" || a.Claim != nil || a.AttemptNumber() != 1 {
 		return k, false
 	}
 	k, ok = c.Fleet.Find(s.Agent)
-	changed := ok && k.Online && k.OwnerHash() != s.Owner && k.Profile == s.Demands.ExecutorProfile
+	changed := ok && k.Online && k.Current && k.OwnerHash() != s.Owner && k.Profile == s.Demands.ExecutorProfile
 	return k, changed && !c.Fleet.Matches(c.exactly(s))
 }

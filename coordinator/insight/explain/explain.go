@@ -58,7 +58,8 @@ func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint6
 		RunID: r.ID, SessionID: r.SessionID, Agent: r.Agent, Status: r.Status, Attempt: r.Attempt,
 		MaxAttempts: max(1, r.MaxAttempts),
 	}
-	n := narrator{Source: x.Source, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{}}
+	n := narrator{Source: x.Source, t: t, upTo: known, keyed: map[int][]keyed{}, bounds: map[int]int{},
+		definitions: map[uint64]string{}}
 	e.Story, err = n.tell(ctx)
 	e.Rejected = rejectedIn(e.Story)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable || ctx.Err() != nil {

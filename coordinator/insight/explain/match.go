@@ -81,9 +81,9 @@ func mismatches(r runnerapi.Runner, w runnerapi.RoutingKey) []Mismatch {
 		all = append(all, mismatch("require_matching_tags", []string{}, orNone(r.Tags)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Agents)) {
-		switch r.AgentHashes[name] {
-		case w.Agents[name]:
-		case "":
+		switch {
+		case r.Serves(name, w.Agents[name]):
+		case r.AgentHashes[name] == "":
 			all = append(all, mismatch("agent", name, nil))
 		default:
 			all = append(all, mismatch("agent", name, "another definition"))

@@ -53,10 +53,11 @@ type narrator struct {
 	mu  sync.Mutex
 	all []orderedStep
 
-	stoppedWith string          // the session whose tree was stopped, this run with it
-	keyed       map[int][]keyed // by attempt: the records under its key
-	bounds      map[int]int     // by attempt: the newest version that those may have
-	unread      error           // of the first record that could not be read, since NATS is away
+	stoppedWith string            // the session whose tree was stopped, this run with it
+	keyed       map[int][]keyed   // by attempt: the records under its key
+	bounds      map[int]int       // by attempt: the newest version that those may have
+	definitions map[uint64]string // of its agent, by the sequence of the queued record
+	unread      error             // of the first record that could not be read, since NATS is away
 }
 
 // keyed is a record under an attempt's key, and how it is shown.
@@ -157,6 +158,7 @@ func (n *narrator) whole(m bus.Message) {
 		n.add(m, rec.N, stepQueued, "in queue "+rec.TaskQueue)
 		if q, err := run.DecodeQueued(m.Body, nil); err == nil {
 			n.bounds[rec.N] = max(n.bounds[rec.N], q.RecordVersion, 1)
+			n.definitions[m.Seq] = q.Owner
 		}
 	}
 }
@@ -360,7 +362,7 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 		return cmp.Or(cmp.Compare(a.behind, b.behind), cmp.Compare(a.n, b.n))
 	})
 	steps := []Step{}
-	queuedAttempt, gap := "", false
+	queuedAttempt, definition, gap := "", "", false
 	for _, s := range n.all {
 		if s.Attempt != 0 && !slices.Contains(attempts, s.Attempt) {
 			continue
@@ -371,11 +373,16 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 				"attempts and attempt %d", s.Attempt)})
 		}
 		if s.What == stepQueued {
-			if where := fmt.Sprint(s.Attempt); where == queuedAttempt {
-				s.What, s.Detail = stepMoved, s.Detail+": a runner registered its agent again"
-			} else {
+			switch where := fmt.Sprint(s.Attempt); {
+			case where != queuedAttempt:
 				queuedAttempt = where
+			case definition != n.definitions[s.Sequence]:
+				s.What, s.Detail = stepMoved, s.Detail+": no runner had its definition of the agent any more, and it "+
+					"was checked against the new one"
+			default:
+				s.What, s.Detail = stepMoved, s.Detail+": a runner registered its agent again"
 			}
+			definition = n.definitions[s.Sequence]
 		}
 		steps = append(steps, s.Step)
 	}

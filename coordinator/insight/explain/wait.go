@@ -169,7 +169,7 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Routin
 			say += fmt.Sprintf(" (closest: %s, %s)", near.ID, differs(near.Mismatches))
 		}
 	}
-	say += x.parted(a.Spec)
+	say += x.parted(a.Spec) + x.otherDefinition(a.Spec)
 	if since, ok := x.Waits.UnmatchedSince(r.ID, w.TaskQueue()); ok {
 		until := since.Add(x.NoMatch).UTC()
 		since = since.UTC()
@@ -262,6 +262,20 @@ func (x *Explainer) parted(s *run.Spec) string {
 	now := time.Now()
 	return fmt.Sprintf(" (the last runner of agent %q left %s ago; new runs of it are accepted for another %s)",
 		s.Agent, span(now.Sub(left)), span(until.Sub(now)))
+}
+
+// otherDefinition says of a run that waits for a definition of its agent that online runners of the profile have
+// another one; nothing where they have not.
+func (x *Explainer) otherDefinition(s *run.Spec) string {
+	if s.Owner == "" || !slices.ContainsFunc(x.Members(), func(m runnerapi.Member) bool {
+		has := m.AgentHashes[s.Agent]
+		return m.Status == runnerapi.Online && m.ExecutorProfile == s.Demands.ExecutorProfile && has != "" &&
+			!m.Serves(s.Agent, s.Owner)
+	}) {
+		return ""
+	}
+	return fmt.Sprintf(" (online runners have another definition of agent %q than the one it was checked against)",
+		s.Agent)
 }
 
 func describe(w runnerapi.RoutingKey) string {

@@ -62,6 +62,7 @@ func newHeartbeats(c *Coordinator) *workerapi.Heartbeats {
 	return &workerapi.Heartbeats{
 		History: c.History, Hearing: c.Hearing, Runner: c.Registry.Heartbeat, Tick: c.Registry.ObserveClock,
 		Refresh: c.registered.Refresh, Queues: c.Queues.Of,
+		Unused:    (&runners.Carried{History: c.History}).Unused,
 		AttemptOf: c.ends.AttemptOf, CatchUp: c.reads.CatchUp,
 		Versions: func() (records, events int) { return c.versions.Advertised(), c.versions.EventsAdvertised() },
 		APIURL:   c.PublicURL,

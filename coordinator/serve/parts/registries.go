@@ -77,7 +77,7 @@ func wireRunners(c *Coordinator) {
 		MaxRunners: c.MaxRunners,
 		APIURL:     c.PublicURL,
 		Registry:   c.Registry, Registered: c.registered, Names: c.runnerAgents.Names, Commands: c.commands,
-		Queues:   c.Queues,
+		Pace: &runners.Pace{}, Queues: c.Queues,
 		Versions: func() (records, events int) { return c.versions.Advertised(), c.versions.EventsAdvertised() },
 		Attempts: c.History.ClaimedBy, Running: c.History.ClaimedCounts, Abandon: c.Leases.RecheckAll,
 	}

@@ -1,0 +1,55 @@
+package runners
+
+import (
+	"sync"
+	"time"
+
+	"ao/coordinator/projection"
+	"ao/shared/runnerapi"
+)
+
+// Carried knows which definitions of runners' agents accepted runs carry that have not ended.
+type Carried struct {
+	History interface {
+		Pending(func(projection.Active) bool)
+		Claimed(func(projection.Active) bool)
+		Confirmed() bool
+	}
+
+	mu     sync.Mutex
+	at     time.Time // when hashes was read
+	hashes map[string]bool
+}
+
+// carriedEvery is how often the open runs are looked through, while runners serve older definitions.
+const carriedEvery = 5 * time.Second
+
+// Unused lists the older definitions of a runner that no accepted run carries. It lists none while the history is not
+// confirmed. A run that another coordinator has just accepted may be missing.
+func (c *Carried) Unused(r runnerapi.Runner) (unused []string) {
+	if r.Older() == 0 || !c.History.Confirmed() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.at) >= carriedEvery {
+		hashes := map[string]bool{}
+		note := func(a projection.Active) bool {
+			if a.Spec.Owner != "" {
+				hashes[a.Spec.Owner] = true
+			}
+			return true
+		}
+		c.History.Pending(note)
+		c.History.Claimed(note)
+		c.hashes, c.at = hashes, time.Now()
+	}
+	for _, older := range r.OlderHashes {
+		for _, hash := range older {
+			if !c.hashes[hash] {
+				unused = append(unused, hash)
+			}
+		}
+	}
+	return unused
+}

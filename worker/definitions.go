@@ -1,0 +1,274 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/runnerapi"
+	"ao/worker/profile"
+)
+
+// definitions are those of the runner's own agents: what it announces, and older ones that accepted runs still carry.
+// It is safe for concurrent use.
+type definitions struct {
+	log      *slog.Logger
+	folder   *profile.Folder // read by look alone; nil: the definitions never change
+	maxOlder int
+	keep     time.Duration // how long an older definition is kept at least
+
+	mu        sync.Mutex
+	agents    []agent.Blueprint
+	broken    []agent.BrokenFile
+	current   map[string]definition            // by agent
+	older     map[string]map[string]definition // by agent and hash
+	refused   map[string]string                // names that coordinators refused, and why
+	announced string                           // the state that coordinators were told last
+	again     time.Time                        // when to tell them once more; zero: when it changes
+	notBefore time.Time                        // after a failure
+	failure   string
+}
+
+// definition is one definition of an agent.
+type definition struct {
+	hash    string
+	program string    // path
+	file    string    // path
+	since   time.Time // when it became an older one
+}
+
+// The most older definitions, and how long each is kept at least: a coordinator may just have accepted a run of it.
+const (
+	maxOlderDefinitions = 1000
+	keepOlder           = time.Minute
+)
+
+// readAgentsEvery is how often a changed folder of agents is noticed.
+const readAgentsEvery = 2 * time.Second
+
+// maxBroken is how many broken files a runner announces.
+const maxBroken = 100
+
+// newDefinitions returns the definitions of a profile's folder. The error is about the folder.
+func newDefinitions(p profile.Profile, log *slog.Logger) (*definitions, error) {
+	d := &definitions{log: log, folder: &profile.Folder{Dir: p.AgentsDir}, maxOlder: maxOlderDefinitions,
+		keep: keepOlder, older: map[string]map[string]definition{}}
+	if err := d.folder.Look(); err != nil {
+		return nil, fmt.Errorf("profile file %s: agents_dir: %w", p.Path, err)
+	}
+	d.take(d.folder.Agents(), d.folder.Broken)
+	return d, nil
+}
+
+// fixedDefinitions returns definitions that never change.
+func fixedDefinitions(agents []agent.Blueprint) *definitions {
+	d := &definitions{agents: agents, current: map[string]definition{}}
+	for name, hash := range runnerapi.AgentSet(agents) {
+		d.current[name] = definition{hash: hash}
+	}
+	return d
+}
+
+// look reads the folder again if it changed, and forgets older definitions whose programs are gone.
+func (d *definitions) look() {
+	err := d.folder.Look()
+	broken := d.folder.Broken
+	if err != nil {
+		broken = []agent.BrokenFile{d.folderBroken(err.Error())}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget(func(at definition) bool {
+		_, err := os.Stat(at.program)
+		return err != nil
+	})
+	d.take(d.folder.Agents(), broken)
+}
+
+// folderBroken says why the folder was not read.
+func (d *definitions) folderBroken(why string) agent.BrokenFile {
+	return agent.BrokenFile{Name: filepath.Base(d.folder.Dir), Path: d.folder.Dir, Status: agent.Broken,
+		Reason: why + " (its agents keep their last good definitions)"}
+}
+
+// take makes these the definitions to announce; replaced ones become older ones. The caller holds mu.
+func (d *definitions) take(agents []profile.Agent, broken []agent.BrokenFile) {
+	current := make(map[string]definition, len(agents))
+	list := make([]agent.Blueprint, len(agents))
+	for i, a := range agents {
+		list[i], current[a.Name] = a.Blueprint, definition{hash: a.Hash(), program: a.Program, file: a.Path}
+	}
+	replaced := maps.Clone(d.current)
+	maps.DeleteFunc(replaced, func(name string, was definition) bool { return current[name].hash == was.hash })
+	if n := d.countOlder(); n+len(replaced) > d.maxOlder {
+		broken = append(slices.Clone(broken), d.folderBroken(fmt.Sprintf("accepted runs still carry %d older "+
+			"definitions, the most that are kept", n)))
+		list, current, replaced = d.agents, d.current, nil
+	}
+	for name, was := range replaced {
+		if d.older[name] == nil {
+			d.older[name] = map[string]definition{}
+		}
+		was.since = time.Now()
+		d.older[name][was.hash] = was
+	}
+	for name, now := range current {
+		delete(d.older[name], now.hash)
+	}
+	d.logBroken(broken)
+	d.agents, d.current, d.broken = list, current, broken
+}
+
+// logBroken logs the files that are broken since now.
+func (d *definitions) logBroken(broken []agent.BrokenFile) {
+	for _, b := range broken {
+		if !slices.Contains(d.broken, b) {
+			d.log.Error("broken agent left out", "agent", b.Name, "file", b.Path, "err", b.Reason)
+		}
+	}
+}
+
+func (d *definitions) countOlder() (n int) {
+	for _, all := range d.older {
+		n += len(all)
+	}
+	return n
+}
+
+// forget drops the older definitions that match. The caller holds mu.
+func (d *definitions) forget(match func(definition) bool) {
+	for name, all := range d.older {
+		maps.DeleteFunc(all, func(_ string, at definition) bool { return match(at) })
+		if len(all) == 0 {
+			delete(d.older, name)
+		}
+	}
+}
+
+// dropUnused drops older definitions that no accepted run carries, as a coordinator found.
+func (d *definitions) dropUnused(hashes []string) {
+	if len(hashes) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget(func(at definition) bool {
+		return time.Since(at.since) >= d.keep && slices.Contains(hashes, at.hash)
+	})
+}
+
+// serves reports whether the worker has a definition of an agent, and its program.
+func (d *definitions) serves(name, hash string) (program string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at, ok := d.current[name]
+	if ok && (hash == "" || at.hash == hash) {
+		return at.program, true
+	}
+	at, ok = d.older[name][hash]
+	return at.program, ok
+}
+
+// describe adds the definitions to a registration, and returns what of it may change. all: also those whose names
+// coordinators refused.
+func (d *definitions) describe(r runnerapi.Runner, all bool) (_ runnerapi.Runner, state string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	hidden := func(name string) bool { return !all && d.refused[name] != "" }
+	r.Agents = slices.DeleteFunc(slices.Clone(d.agents), func(a agent.Blueprint) bool { return hidden(a.Name) })
+	r.Broken, r.Updates, r.OlderHashes = d.brokenFiles(), d.folder != nil, map[string][]string{}
+	for name, older := range d.older {
+		r.OlderHashes[name] = slices.Sorted(maps.Keys(older))
+	}
+	hashes := map[string]string{}
+	for name, at := range d.current {
+		if !hidden(name) {
+			hashes[name] = at.hash
+		}
+	}
+	raw, err := json.Marshal([]any{hashes, r.Broken, r.OlderHashes})
+	if err != nil { // strings only
+		panic(err)
+	}
+	return r, string(raw)
+}
+
+// brokenFiles lists the broken files, and those whose names coordinators refused. The caller holds mu.
+func (d *definitions) brokenFiles() []agent.BrokenFile {
+	all := slices.Clone(d.broken)
+	for _, name := range slices.Sorted(maps.Keys(d.refused)) {
+		all = append(all, agent.BrokenFile{Name: name, Path: d.current[name].file, Status: agent.Broken,
+			Reason: d.refused[name]})
+	}
+	return all[:min(len(all), maxBroken)]
+}
+
+// due reports whether coordinators are to be told: the state changed, or they refused a part of it some time ago.
+func (d *definitions) due(state string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	return !now.Before(d.notBefore) && (state != d.announced || !d.again.IsZero() && !now.Before(d.again))
+}
+
+// announceAgain is how long after a refusal a part is announced again.
+const announceAgain = time.Minute
+
+// accepted notes the state that coordinators were told, and their answer. One of an older version keeps no older
+// definitions, so that another one is to be told.
+func (d *definitions) accepted(state string, r runnerapi.Registered) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.announced, d.refused, d.again, d.failure = state, r.Refused, time.Time{}, ""
+	if len(r.Refused) > 0 || !r.Updates && len(d.older) > 0 {
+		d.again = time.Now().Add(announceAgain)
+	}
+}
+
+// failed notes that coordinators were not told, and reports whether the reason is another one than before.
+func (d *definitions) failed(err error) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pause := 2 * readAgentsEvery
+	if kind := fault.KindOf(err); kind == fault.Conflict || kind == fault.Invalid {
+		pause = 10 * readAgentsEvery
+	}
+	d.notBefore = time.Now().Add(max(pause, fault.Of(err).RetryAfter))
+	changed := d.failure != err.Error()
+	d.failure = err.Error()
+	return changed
+}
+
+// announceChanges announces changed agents until ctx ends. A refused announcement leaves what was accepted before.
+func (w *Worker) announceChanges(ctx context.Context) {
+	if w.definitions.folder == nil {
+		return
+	}
+	t := time.NewTicker(cmp.Or(w.ReadAgentsEvery, readAgentsEvery))
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			w.definitions.look()
+			if _, state := w.definitions.describe(w.client.Runner, true); w.definitions.due(state) {
+				w.registrations.start(func() {
+					if err := w.registerOnce(true); err != nil && w.definitions.failed(err) {
+						w.log.Warn("changed agents not announced, retrying", "err", err)
+					}
+				})
+			}
+		}
+	}
+}
