@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -247,4 +248,59 @@ func TestAChangedFolderOfARunner(t *testing.T) {
 		return len(all) == 2
 	})
 	works(2)
+}
+
+// TestChangedAgentsWithOldPrograms: beside the older release, at either end, changed agents are announced as far as the
+// older program allows. Runs are accepted and done throughout.
+func TestChangedAgentsWithOldPrograms(t *testing.T) {
+	t.Parallel()
+	withOld(t)
+	define := func(s *stack, n int) {
+		s.agent("tool", fmt.Sprintf(`echo '{"n":%d}'`, n), fmt.Sprintf(`"timeout_seconds":%d`, 100+n))
+	}
+	shows := func(s *stack, n int) {
+		s.t.Helper()
+		s.until("the definition is shown", func() bool {
+			return s.get("/agents/tool").at("timeout_seconds") == fmt.Sprint(100+n)
+		})
+		s.has(s.sync("tool", `{}`), 200, `"status":"completed"`)
+	}
+	start := func(t *testing.T, coordinator string) *stack {
+		s := prepare(t, natstest.Proc(t).URL())
+		s.version = coordinator
+		define(s, 1)
+		s.coordinator = launch(t, coordinator+"coordinator", s.dir, s.env)
+		s.ready()
+		return s
+	}
+	worker := func(s *stack, version, host string) *program {
+		p := launch(s.t, version+"worker", s.dir, slices.Concat(s.env, []string{"AO_HOSTNAME=" + host,
+			"AO_PROFILES=test"}))
+		s.online(host)
+		return p
+	}
+	t.Run("an old worker", func(t *testing.T) {
+		s := start(t, today)
+		first := worker(s, old, "old")
+		worker(s, today, "new")
+		define(s, 2) // the old one does not look
+		shows(s, 2)
+		first.stop()
+		first.start() // and comes back with what is known
+		s.online("old")
+		s.has(s.get("/agents/tool"), 200, `"runners":2`)
+		shows(s, 2)
+	})
+	t.Run("an old coordinator", func(t *testing.T) {
+		s := start(t, old)
+		worker(s, today, "one")
+		define(s, 2)
+		shows(s, 2)
+		two := worker(s, today, "two")
+		define(s, 3) // refused while there is a replica, which is refused for the same reason
+		two.says(s, "changed agents not announced")
+		shows(s, 2)
+		two.stop()
+		shows(s, 3) // the first one announces it
+	})
 }
