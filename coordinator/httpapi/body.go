@@ -13,7 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// A body must arrive within bodyTimeout, plus a second for each bodyRate bytes that came.
+// A body must arrive within bodyTimeout, which the server sets, plus a second for each bodyRate bytes that came.
 const (
 	bodyTimeout = 15 * time.Second
 	bodyRate    = 256 << 10
@@ -44,12 +44,8 @@ func (in *intake) body(g *gin.Context) ([]byte, error) {
 		return nil, fault.Newf(fault.Invalid, "Content-Encoding %.40q is not understood; send the body as it is",
 			e).With("field", "Content-Encoding")
 	}
-	c := http.NewResponseController(g.Writer)
 	x := exchangeOf(g)
-	raw, err := receive(&x.body, c, http.MaxBytesReader(g.Writer, r.Body, in.limit), r.ContentLength, in.limit)
-	if err == nil { // else what is left has no more time than that
-		_ = c.SetReadDeadline(time.Time{})
-	}
+	raw, err := receive(&x.body, g.Writer, http.MaxBytesReader(g.Writer, r.Body, in.limit), r.ContentLength, in.limit)
 	if err == nil && len(raw) > budget.Small {
 		err = x.work.Wait(r.Context(), int64(len(raw)), memoryTimeout)
 	}
@@ -83,10 +79,9 @@ func (in *intake) noBody(g *gin.Context) error {
 }
 
 // receive reads a body of the given length, -1 if unknown, and of at most most bytes.
-func receive(a *budget.Account, c *http.ResponseController, in io.Reader, length, most int64) ([]byte, error) {
+func receive(a *budget.Account, w http.ResponseWriter, in io.Reader, length, most int64) ([]byte, error) {
 	var raw []byte
 	until := time.Now().Add(bodyTimeout)
-	_ = c.SetReadDeadline(until)
 	for paid := 0; length < 0 || int64(len(raw)) < length; {
 		if len(raw) == cap(raw) {
 			next := nextSize(int64(cap(raw)), length, most)
@@ -100,7 +95,7 @@ func receive(a *budget.Account, c *http.ResponseController, in io.Reader, length
 		if more := (len(raw) - paid) / bodyRate; more > 0 {
 			paid += more * bodyRate
 			until = until.Add(time.Duration(more) * time.Second)
-			_ = c.SetReadDeadline(until)
+			_ = http.NewResponseController(w).SetReadDeadline(until)
 		}
 		switch {
 		case err == io.EOF && int64(len(raw)) < length:

@@ -2,13 +2,14 @@ package httpserver
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 )
 
-// bodyTimeout is the time limit for a body that no handler reads, and for the rest of one after the response.
+// bodyTimeout is the time limit for a body, and for the rest of one after the response.
 const bodyTimeout = 15 * time.Second
 
 // minConnections is the smallest limit: some are reserved for callers that are answered at once.
@@ -124,16 +125,37 @@ func (l *limiter) idle(one *conn) {
 	l.wait(one)
 }
 
-// limitBody limits how long net/http waits for a body that nobody reads: before the response, or after it if
-// the connection is closed then. Bodies that are read have their own deadline.
+// body is a request's body. At its end net/http clears the deadline: its expiry would look like a disconnect.
+type body struct {
+	io.ReadCloser
+	of    *http.ResponseController
+	ended bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err == io.EOF
+	return n, err
+}
+
+// limit gives the rest of the body bodyTimeout.
+func (b *body) limit() {
+	if !b.ended {
+		_ = b.of.SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
+}
+
+// limitBody limits how long net/http waits for a body: before the response, or after it if nobody reads it and the
+// connection is closed then. A handler may set a later deadline while it reads.
 func (l *limiter) limitBody(w http.ResponseWriter, r *http.Request, one *conn) (after func()) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead { // nobody reads it
 		w.Header().Set("Connection", "close")
 	}
-	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
+	b := &body{ReadCloser: r.Body, of: http.NewResponseController(w)}
+	b.limit()
+	r.Body = b
 	return func() {
-		_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
+		b.limit()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.idle(one)
