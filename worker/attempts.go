@@ -29,8 +29,8 @@ type attempt struct {
 	partition     string
 	ctx           context.Context // ends, with a cause, when the executor must end
 	cancel        context.CancelCauseFunc
-	killed        context.Context // ends when the executor must be killed without grace
-	kill          context.CancelFunc
+	killed        chan struct{} // closed when the executor must be killed without grace
+	killing       sync.Once
 	inputErr      *fault.Fault // the input can never be read; fails the run
 	span          trace.Span
 	recordCtx     context.Context // ends with the worker, or when the attempt is abandoned: no more records
@@ -48,6 +48,9 @@ type attempt struct {
 func (a *attempt) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("id", a.ID), slog.String("agent", a.Agent), slog.Int("attempt", a.Attempt))
 }
+
+// kill ends the attempt's executor without grace.
+func (a *attempt) kill() { a.killing.Do(func() { close(a.killed) }) }
 
 // discard ends the attempt's executor and all its records. Where the next attempt may have started, the executor is
 // killed.

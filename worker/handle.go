@@ -90,11 +90,10 @@ func decodeQueued(d bus.Delivery) (q run.Queued, partition string, err error) {
 }
 
 func (w *Worker) newAttempt(q run.Queued, partition string) *attempt {
-	a := &attempt{Queued: q, partition: partition}
+	a := &attempt{Queued: q, partition: partition, killed: make(chan struct{})}
 	ctx, span := w.spans.begin(context.Background(), &a.Queued)
 	a.span = span
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.killed, a.kill = context.WithCancel(context.Background())
 	a.recordCtx, a.cancelRecords = context.WithCancelCause(w.shutdown.hardStop)
 	return a
 }

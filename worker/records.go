@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +42,9 @@ type recordBuilder struct {
 }
 
 // nonce returns an id for one append: random per process, different per call. It tells an own record from another's.
-func (s *recordBuilder) nonce() string { return fmt.Sprintf("%s.%d", s.instance, s.nonces.Add(1)) }
+func (s *recordBuilder) nonce() string {
+	return s.instance + "." + strconv.FormatUint(s.nonces.Add(1), 10)
+}
 
 // version returns the record version for an attempt: the newest that the attempt, this program and all online
 // coordinators support.

@@ -21,7 +21,7 @@ import (
 func (h *supervisor) prepare(ctx context.Context, inv executor.Invocation,
 	ev *events) (host executor.Host, whole executor.Invocation, done func(), err error) {
 	t := &lineRouter{ev: ev, ctx: ctx}
-	host.Kill = ev.attempt.killed.Done()
+	host.Kill = ev.attempt.killed
 	if ev.attempt.AgentType != run.Procedural { // procedural runs are not resumed
 		host.LoadState, host.SaveState = ev.state.get, ev.state.keep
 	}

@@ -171,7 +171,7 @@ func (d *planBuilder) demands(context.Context) error {
 			return err
 		}
 	}
-	d.asked = []run.Demands{{ProjectDir: d.req.ProjectDir}, d.req.AdditionalDemands}
+	d.asked = []run.Demands{{ProjectDir: d.req.ProjectDir}, d.req.AdditionalDemands, d.affinity}
 	d.Spec.Demands = d.agent.MergedDemands(d.affinity, d.asked...)
 	d.Spec.ProjectDir = cmp.Or(d.sessionDir, d.Spec.Demands.ProjectDir)
 	d.Spec.Agent, d.Spec.AgentType, d.Spec.Owner = d.name, d.agent.Type, d.agent.OwnerHash()
@@ -197,7 +197,7 @@ func asked(req *run.Request) *run.Requested {
 	if a == (run.Requested{}) {
 		return nil
 	}
-	return &a
+	return new(a)
 }
 
 // model checks that a runner may use the agent's model, and finds the task queue.
@@ -206,7 +206,7 @@ func (d *planBuilder) model(context.Context) error {
 	if err := d.by.runners.Permit(d.routing, d.agent.Model); err != nil {
 		return err
 	}
-	d.queue = d.agent.QueueOf(d.routing, append(d.asked, d.affinity)...)
+	d.queue = d.agent.QueueOf(d.routing, d.asked...)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func CreatedAt(id string) (time.Time, bool) {
 
 func v7() string {
 	id := uuid.Must(uuid.NewV7())
-	return hex.EncodeToString(id[:])
+	return string(hex.AppendEncode(make([]byte, 0, 2*len(id)), id[:]))
 }
 
 // CheckSessionID checks a session id that a caller chose.

@@ -193,10 +193,18 @@ func (o *Builder) fail(err error) {
 	}
 }
 
+// escaped is the bytes that encoding/json may escape, or have to be looked at with others.
+var escaped = func() (is [256]bool) {
+	for c := range is {
+		is[c] = c < ' ' || c == '"' || c == '\\' || c > '~'
+	}
+	return is
+}()
+
 // appendText writes a string. Most need no escaping.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c > '~' {
+		if escaped[s[i]] {
 			raw, _ := Encode(s) // a string can always be encoded
 			return append(b, raw...)
 		}

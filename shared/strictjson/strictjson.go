@@ -4,6 +4,7 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -154,29 +155,37 @@ func (r reader) decode(raw json.RawMessage, path string, into reflect.Value) err
 		}
 		return fault.Newf(fault.Invalid, "%s must be a JSON object", path).With("field", path)
 	}
-	members, err := Members(raw)
-	if err != nil {
-		return err
-	}
+	var wrong error
 	known := fieldsOf(into.Type())
-	for _, m := range members {
-		name := strings.TrimPrefix(path+"."+m.Key, ".")
-		i, ok := known.index[m.Key]
-		if !ok {
-			name = short(name)
-			return fault.Newf(fault.Invalid, "Unknown field %q; known are %s", name,
-				strings.Join(known.names, ", ")).With("field", name)
+	err := Scan(raw, func(key, value []byte) {
+		if wrong == nil {
+			wrong = r.member(key, value, path, known, into)
 		}
-		field := into.FieldByIndex(i)
-		if r.filled && string(m.Value) == `""` && field.Kind() == reflect.String &&
-			into.Type().FieldByIndex(i).Tag.Get("empty") != "kept" {
-			return fault.Newf(fault.Invalid, "%s is empty: give a value, or leave it out", name).With("field", name)
-		}
-		if err := r.set(m.Value, name, field); err != nil {
-			return err
-		}
+	})
+	return cmp.Or(wrong, err)
+}
+
+// member reads a member into its field.
+func (r reader) member(key, value []byte, path string, known *fields, into reflect.Value) error {
+	f, ok := known.of[string(key)]
+	if !ok {
+		name := short(join(path, string(key)))
+		return fault.Newf(fault.Invalid, "Unknown field %q; known are %s", name,
+			strings.Join(known.names, ", ")).With("field", name)
 	}
-	return nil
+	name, field := join(path, f.name), into.FieldByIndex(f.index)
+	if r.filled && !f.empty && string(value) == `""` && field.Kind() == reflect.String {
+		return fault.Newf(fault.Invalid, "%s is empty: give a value, or leave it out", name).With("field", name)
+	}
+	return r.set(value, name, field)
+}
+
+// join is the path of a member.
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
 }
 
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
@@ -239,24 +248,31 @@ func typeName(t reflect.Type) string {
 	return "an object"
 }
 
+// fields are the members that a struct has.
 type fields struct {
-	index map[string][]int
+	of    map[string]member
 	names []string
 }
 
-var cache sync.Map // reflect.Type → fields
+type member struct {
+	name  string
+	index []int
+	empty bool // an empty string is accepted
+}
 
-func fieldsOf(t reflect.Type) fields {
+var cache sync.Map // reflect.Type → *fields
+
+func fieldsOf(t reflect.Type) *fields {
 	if f, ok := cache.Load(t); ok {
-		return f.(fields)
+		return f.(*fields)
 	}
-	f := fields{index: map[string][]int{}}
+	f := &fields{of: map[string]member{}}
 	for _, sf := range reflect.VisibleFields(t) {
 		tag, _, _ := strings.Cut(sf.Tag.Get("json"), ",")
 		if tag == "" || tag == "-" || !sf.IsExported() {
 			continue
 		}
-		f.index[tag] = sf.Index
+		f.of[tag] = member{tag, sf.Index, sf.Tag.Get("empty") == "kept"}
 		f.names = append(f.names, tag)
 	}
 	cache.Store(t, f)
