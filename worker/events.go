@@ -18,8 +18,7 @@ import (
 // maxEvent is the largest event, in bytes; an event must fit into one message.
 const maxEvent = 512 << 10
 
-// emit appends an event. It waits while too many are unwritten; once the executor must end, further events are
-// dropped.
+// emit appends an event. It waits while too many are unwritten; once the executor must end, further events are dropped.
 func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	if kind == executor.LineBind {
 		e.onBind(body)

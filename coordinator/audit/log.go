@@ -87,11 +87,8 @@ func open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf(
-			"AO_AUDIT_LOG %q cannot be opened: %w; name a file in a folder that this user may write to, or %q",
-			path,
-			err,
-			toLog,
-		)
+			"AO_AUDIT_LOG %q cannot be opened: %w; name a file in a folder that this user may write to, or %q", path,
+			err, toLog)
 	}
 	return f, nil
 }
@@ -283,14 +280,7 @@ func (l *Log) warnLost() {
 	if lost == l.lostInLog || time.Since(l.warnedAt) < warnEvery {
 		return
 	}
-	l.log.Error(
-		"audit entries are lost; the requests were carried out all the same",
-		"file",
-		l.path,
-		"count",
-		lost-l.lostInLog,
-		"err",
-		l.lastErr,
-	)
+	l.log.Error("audit entries are lost; the requests were carried out all the same", "file", l.path,
+		"count", lost-l.lostInLog, "err", l.lastErr)
 	l.lostInLog, l.warnedAt = lost, time.Now()
 }

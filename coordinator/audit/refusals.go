@@ -74,10 +74,8 @@ func (r *refusals) omitted(now time.Time, all bool) (summaries []Entry) {
 		if a.omitted == 0 || !all && now.Sub(a.told) < omittedEvery {
 			continue
 		}
-		summaries = append(
-			summaries,
-			Entry{Time: a.last, Actor: &Actor{Kind: who.kind}, Action: Omitted, Count: a.omitted},
-		)
+		summaries = append(summaries,
+			Entry{Time: a.last, Actor: &Actor{Kind: who.kind}, Action: Omitted, Count: a.omitted})
 		a.omitted, a.told = 0, now
 	}
 	return summaries

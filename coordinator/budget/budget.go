@@ -45,8 +45,7 @@ func NewMemory(bytes, largest int64) *Memory {
 	}
 }
 
-// answerFactor is how often a large body is in memory while it is answered: its parts, the document, the
-// answer.
+// answerFactor is how often a large body is in memory while it is answered: its parts, the document, the answer.
 const answerFactor = 3
 
 // Budget is a number of bytes that may be in use at a time.
@@ -124,8 +123,7 @@ var errFull = fault.New(fault.Unavailable, "",
 	"too many large bodies are being handled (AO_BODY_MEMORY); try again in a moment").
 	After(2 * time.Second)
 
-// Take takes n more bytes, ahead of those who wait. Unavailable: there is no room; what was taken before
-// stays.
+// Take takes n more bytes, ahead of those who wait. Unavailable: there is no room; what was taken before stays.
 func (a *Account) Take(n int64) error {
 	if !a.limits() {
 		return nil
@@ -163,8 +161,7 @@ func (a *Account) take(n int64, large bool) bool {
 	return true
 }
 
-// asks is how much of the room for large bodies n more bytes take. All that the account has leaves the
-// reserve for it.
+// asks is how much of the room for large bodies n more bytes take. All that the account has leaves the reserve for it.
 func (a *Account) asks(n int64) int64 {
 	if a.inReserve {
 		return a.held + n
@@ -307,8 +304,7 @@ func (c *Answering) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// Sent gives back what was read for a part of an answer that has been sent. A live stream sends part after
-// part.
+// Sent gives back what was read for a part of an answer that has been sent. A live stream sends part after part.
 func Sent(ctx context.Context) {
 	a, _ := ctx.Value(answersKey{}).(*Account)
 	a.Empty()

@@ -42,30 +42,17 @@ func (b *callbackVerifier) report(rec subject.Record, f fields) {
 		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
 		return
 	case t == nil || !t.is(known) && b.runs.reserved[turn] == 0:
-		b.missingRun(
-			name,
-			name,
-			cutOff,
-			fmt.Sprintf("Record %d (callback) names turn %s, which was never accepted", b.seq, name),
-		)
+		b.missingRun(name, name, cutOff,
+			fmt.Sprintf("Record %d (callback) names turn %s, which was never accepted", b.seq, name))
 	case t.session != parent:
-		b.wrong(
-			kindCallback,
-			name,
-			fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, name, rec.Session),
-		)
+		b.wrong(kindCallback, name,
+			fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, name, rec.Session))
 	}
 	// Otherwise two turns could report one child (decision 0014).
 	if first, e := b.find(f.children[0]); rec.Run != f.children[0] {
-		b.wrong(
-			kindCallback,
-			name,
-			fmt.Sprintf(
-				"Record %d (callback) is named after run %s, and its first child is %.80q",
-				b.seq,
-				rec.Run,
-				f.children[0],
-			),
+		b.wrong(kindCallback, name,
+			fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run,
+				f.children[0]),
 		)
 	} else if first != 0 {
 		misses := int(e.misses)
@@ -110,23 +97,15 @@ func (b *callbackVerifier) reportChild(turnID string, turn, parent uint32, id st
 		b.missingRun(id, id, unknown, fmt.Sprintf("Turn %s reports run %.80q, which was never accepted", turnID, id))
 		return
 	case !e.is(callsBack) || e.parent != parent:
-		b.wrong(
-			kindCallback,
-			id,
-			fmt.Sprintf("Turn %s reports the run to a session that it does not call back", turnID),
-		)
+		b.wrong(kindCallback, id,
+			fmt.Sprintf("Turn %s reports the run to a session that it does not call back", turnID))
 		return
 	case !e.is(final):
 		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run, which had not ended", turnID))
 	case b.delivered(e):
-		b.wrong(
-			kindTwice,
-			id,
-			fmt.Sprintf(
-				"Its parent was told of it before (%s), and again by turn %s",
-				b.runStates.at(e.turn).id.runID(),
-				turnID,
-			),
+		b.wrong(kindTwice, id,
+			fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s",
+				b.runStates.at(e.turn).id.runID(), turnID),
 		)
 		return
 	}
@@ -167,12 +146,8 @@ func (b *callbackVerifier) missingRun(id, missing string, x exemption, message s
 func (b *callbackVerifier) notify(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
-		b.note(
-			kindUnknownRun,
-			rec.Run,
-			late,
-			fmt.Sprintf("Record %d (notified) is of a run that was never accepted", b.seq),
-		)
+		b.note(kindUnknownRun, rec.Run, late,
+			fmt.Sprintf("Record %d (notified) is of a run that was never accepted", b.seq))
 		return
 	}
 	if !b.same(rec, e, f.session) {
@@ -181,11 +156,8 @@ func (b *callbackVerifier) notify(rec subject.Record, f fields) {
 	h := b.webhooks[at]
 	switch {
 	case f.n != rec.N:
-		b.wrong(
-			kindMismatch,
-			rec.Run,
-			fmt.Sprintf("Record %d (notified) is step %d, its subject says %d", b.seq, f.n, rec.N),
-		)
+		b.wrong(kindMismatch, rec.Run,
+			fmt.Sprintf("Record %d (notified) is step %d, its subject says %d", b.seq, f.n, rec.N))
 	case e.is(known) && !e.is(hasWebhook):
 		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): the run has no callback_url", b.seq))
 	case e.is(known) && !e.is(final):
@@ -193,11 +165,8 @@ func (b *callbackVerifier) notify(rec subject.Record, f fields) {
 	case f.n != h.n+1:
 		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the webhook follows step %d", f.n, h.n))
 	case h.status == run.NotifyDelivered:
-		b.wrong(
-			kindWebhook,
-			rec.Run,
-			fmt.Sprintf("Step %d of the webhook is %q although it had been delivered", f.n, f.status),
-		)
+		b.wrong(kindWebhook, rec.Run,
+			fmt.Sprintf("Step %d of the webhook is %q although it had been delivered", f.n, f.status))
 	case h.status == run.NotifyDead && f.status != run.NotifyAgain:
 		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the webhook is %q although it was dead", f.n, f.status))
 	}

@@ -111,11 +111,8 @@ func (b *callbackVerifier) callback(c *Callbacks, at uint32, e *runState, now ti
 	}
 	idle := now.Sub(time.Unix(0, max(p.idleSince, b.runs.ends[at])))
 	if len(b.runs.open[e.parent]) == 0 && idle > limit {
-		b.violation(
-			kindOverdue,
-			e,
-			fmt.Sprintf("Its parent has been idle for %s and was not called back", idle.Round(time.Second)),
-		)
+		b.violation(kindOverdue, e,
+			fmt.Sprintf("Its parent has been idle for %s and was not called back", idle.Round(time.Second)))
 	}
 }
 
@@ -155,11 +152,8 @@ func (b *runVerifier) count(r *Report, at uint32, e *runState, now time.Time) {
 	r.Attempts.Ended += int(e.ends)
 	r.Attempts.Retried += max(int(e.claims)-1, 0)
 	if e.is(claimedToEnd) && now.Sub(time.Unix(0, b.live[at].carriedAt)) > overdue {
-		b.violation(
-			kindUnfinished,
-			e,
-			fmt.Sprintf("A coordinator claimed attempt %d to end it, and it has no end record", e.claimed),
-		)
+		b.violation(kindUnfinished, e,
+			fmt.Sprintf("A coordinator claimed attempt %d to end it, and it has no end record", e.claimed))
 	}
 	if l := b.live[at]; l.reportedAt != 0 && now.Sub(time.Unix(0, l.reportedAt)) > overdueResult {
 		b.keep(

@@ -72,11 +72,8 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 	n := f.attempt
 	s := run.Status(f.status)
 	if n < 1 || n >= 1<<16 || endings[s] == 0 {
-		b.wrong(
-			kindMismatch,
-			rec.Run,
-			fmt.Sprintf("Record %d is the end record of attempt %d, with status %.20q", b.seq, n, f.status),
-		)
+		b.wrong(kindMismatch, rec.Run,
+			fmt.Sprintf("Record %d is the end record of attempt %d, with status %.20q", b.seq, n, f.status))
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -89,26 +86,17 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 		b.wrong(kindTwoEnds, rec.Run, fmt.Sprintf("Attempt %d has a second end record: %s, by %s", n, s, who(f.runner)))
 		return
 	case e.is(known) && e.is(final):
-		b.wrong(
-			kindTwoEnds,
-			rec.Run,
-			fmt.Sprintf("The run had ended when its attempt %d got an end record: %s, by %s", n, s, who(f.runner)),
-		)
+		b.wrong(kindTwoEnds, rec.Run,
+			fmt.Sprintf("The run had ended when its attempt %d got an end record: %s, by %s", n, s, who(f.runner)))
 		return
 	case e.is(known) && n > int(e.claimed):
 		b.note(kindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Attempt %d ended although it was never claimed", n))
 	case e.is(running|claimedToEnd) && l.key != rec.Key:
-		b.wrong(
-			kindKey,
-			rec.Run,
-			fmt.Sprintf("Attempt %d was ended by %s with a key that is not its own", n, who(f.runner)),
-		)
+		b.wrong(kindKey, rec.Run,
+			fmt.Sprintf("Attempt %d was ended by %s with a key that is not its own", n, who(f.runner)))
 	case e.is(running|claimedToEnd) && f.runner != "" && f.runner != l.runner:
-		b.wrong(
-			kindStranger,
-			rec.Run,
-			fmt.Sprintf("Attempt %d was claimed by %s, and its end record is by %s", n, who(l.runner), f.runner),
-		)
+		b.wrong(kindStranger, rec.Run,
+			fmt.Sprintf("Attempt %d was claimed by %s, and its end record is by %s", n, who(l.runner), f.runner))
 	}
 	if s == run.Completed && e.is(hasSchema) && (b.rules.Checked == nil || !b.rules.Checked(rec.Run, n, f.checked)) {
 		s = run.Failed // as in every coordinator

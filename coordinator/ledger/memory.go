@@ -169,11 +169,8 @@ func (m *memory) session(id string) uint32 {
 // same checks that a record names its run's session.
 func (m *memory) same(rec subject.Record, e *runState, session string) bool {
 	if session == "" || e.session != m.session(session) {
-		m.wrong(
-			kindMismatch,
-			rec.Run,
-			fmt.Sprintf("Record %d (%s) names session %.80q, which is not the run's", m.seq, rec.Kind, session),
-		)
+		m.wrong(kindMismatch, rec.Run,
+			fmt.Sprintf("Record %d (%s) names session %.80q, which is not the run's", m.seq, rec.Kind, session))
 		return false
 	}
 	return true

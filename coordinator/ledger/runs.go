@@ -41,11 +41,8 @@ func (b *runVerifier) beginSession(rec subject.Record, f fields) {
 	}
 	at, e := b.run(f.run, rec.Session)
 	if e.session != b.about {
-		b.wrong(
-			kindMismatch,
-			f.run,
-			fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq, f.run),
-		)
+		b.wrong(kindMismatch, f.run,
+			fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq, f.run))
 	}
 	b.reserve(at, e, f)
 }
@@ -53,16 +50,9 @@ func (b *runVerifier) beginSession(rec subject.Record, f fields) {
 // accept checks the first record of a run, or one that queues it.
 func (b *runVerifier) accept(rec subject.Record, f fields) {
 	if f.run != rec.Run || f.session == "" || rec.Session != "" && rec.Session != f.session {
-		b.wrong(
-			kindMismatch,
-			rec.Run,
-			fmt.Sprintf(
-				"Record %d (%s) holds run %.80q of session %.80q, which contradicts its subject",
-				b.seq,
-				rec.Kind,
-				f.run,
-				f.session,
-			),
+		b.wrong(kindMismatch, rec.Run,
+			fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which contradicts its subject", b.seq,
+				rec.Kind, f.run, f.session),
 		)
 		return
 	}
@@ -88,12 +78,8 @@ func (b *runVerifier) reserve(at uint32, e *runState, f fields) {
 func (b *runVerifier) begin(at uint32, e *runState, f fields) {
 	delete(b.reserved, at)
 	if e.claimed > 0 || e.ended > 0 {
-		b.note(
-			kindOrder,
-			f.run,
-			cutOff,
-			fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq),
-		)
+		b.note(kindOrder, f.run, cutOff,
+			fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
 		if f.attempt == int(e.ended)+1 { // then it had not ended with that attempt
 			e.flags &^= final | completed | failed | stopped
 		}
@@ -138,11 +124,8 @@ func (b *runVerifier) queue(at uint32, e *runState, rec subject.Record, f fields
 	n := f.attempt
 	switch {
 	case n != rec.N || n < 1 || f.key == "":
-		b.wrong(
-			kindMismatch,
-			rec.Run,
-			fmt.Sprintf("Record %d queues attempt %d, its subject says %d; or it has no key", b.seq, n, rec.N),
-		)
+		b.wrong(kindMismatch, rec.Run,
+			fmt.Sprintf("Record %d queues attempt %d, its subject says %d; or it has no key", b.seq, n, rec.N))
 		return
 	case n > int(e.most):
 		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued; the run may have %d", n, e.most))
@@ -150,12 +133,8 @@ func (b *runVerifier) queue(at uint32, e *runState, rec subject.Record, f fields
 	case e.is(final) && e.ended > 0 && int(e.ended) < n:
 		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued although the run had ended", n))
 	case n != int(e.ended)+1:
-		b.note(
-			kindAttempt,
-			rec.Run,
-			cutOff,
-			fmt.Sprintf("Attempt %d was queued although attempt %d has no end record", n, n-1),
-		)
+		b.note(kindAttempt, rec.Run, cutOff,
+			fmt.Sprintf("Attempt %d was queued although attempt %d has no end record", n, n-1))
 		e.ended, e.claimed = uint16(n-1), uint16(n-1) // assumed from here on
 	}
 	l, ok := b.live[at]
@@ -187,36 +166,21 @@ func (b *runVerifier) claim(rec subject.Record, f fields) {
 	l := b.live[at]
 	switch {
 	case n <= int(e.claimed):
-		b.wrong(
-			kindClaimedTwice,
-			rec.Run,
-			fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n, who(f.runner)),
-		)
+		b.wrong(kindClaimedTwice, rec.Run,
+			fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n, who(f.runner)))
 		return
 	case e.is(known) && e.is(final):
-		b.wrong(
-			kindAfterEnd,
-			rec.Run,
-			fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)),
-		)
+		b.wrong(kindAfterEnd, rec.Run,
+			fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
 	case e.is(known) && n != int(e.ended)+1:
-		b.wrong(
-			kindAttempt,
-			rec.Run,
-			fmt.Sprintf("Attempt %d was claimed although attempt %d has no end record", n, n-1),
-		)
+		b.wrong(kindAttempt, rec.Run,
+			fmt.Sprintf("Attempt %d was claimed although attempt %d has no end record", n, n-1))
 	case e.is(known) && f.runner != "" && n > int(e.queued):
-		b.wrong(
-			kindAttempt,
-			rec.Run,
-			fmt.Sprintf("Attempt %d was claimed by %s although it was never queued", n, who(f.runner)),
-		)
+		b.wrong(kindAttempt, rec.Run,
+			fmt.Sprintf("Attempt %d was claimed by %s although it was never queued", n, who(f.runner)))
 	case l.n == n && l.key != rec.Key:
-		b.wrong(
-			kindKey,
-			rec.Run,
-			fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)),
-		)
+		b.wrong(kindKey, rec.Run,
+			fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)))
 	}
 	e.claimed = uint16(n)
 	most := 1
@@ -246,11 +210,8 @@ func (b *runVerifier) turn(at uint32, e *runState, rec subject.Record) {
 	}
 	for _, o := range open {
 		if before := b.runStates.at(o); o != at && before.is(running) {
-			b.wrong(
-				kindTwoAtOnce,
-				rec.Run,
-				fmt.Sprintf("The run was claimed while run %s of its session ran", before.id.runID()),
-			)
+			b.wrong(kindTwoAtOnce, rec.Run,
+				fmt.Sprintf("The run was claimed while run %s of its session ran", before.id.runID()))
 			return
 		}
 	}
@@ -259,10 +220,8 @@ func (b *runVerifier) turn(at uint32, e *runState, rec subject.Record) {
 			kindOrder,
 			rec.Run,
 			cutOff,
-			fmt.Sprintf(
-				"The run was claimed although run %s of its session came before it, and had not ended",
-				before.id.runID(),
-			),
+			fmt.Sprintf("The run was claimed although run %s of its session came before it, and had not ended",
+				before.id.runID()),
 		)
 	}
 }
@@ -312,12 +271,8 @@ func (b *runVerifier) stop(rec subject.Record, f fields) {
 // tree checks a request to stop what is below a session. It names the session's newest claimed run.
 func (b *runVerifier) tree(rec subject.Record, _ fields) {
 	if _, e := b.find(rec.Run); e == nil {
-		b.note(
-			kindUnknownRun,
-			rec.Run,
-			late,
-			fmt.Sprintf("Record %d stops the tree of a run that was never accepted", b.seq),
-		)
+		b.note(kindUnknownRun, rec.Run, late,
+			fmt.Sprintf("Record %d stops the tree of a run that was never accepted", b.seq))
 	} else {
 		b.same(rec, e, rec.Session)
 	}
@@ -327,12 +282,8 @@ func (b *runVerifier) tree(rec subject.Record, _ fields) {
 func (b *runVerifier) workerRecord(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
-		b.note(
-			kindUnknownRun,
-			rec.Run,
-			late,
-			fmt.Sprintf("Record %d (%s) is of a run that was never accepted", b.seq, rec.Kind),
-		)
+		b.note(kindUnknownRun, rec.Run, late,
+			fmt.Sprintf("Record %d (%s) is of a run that was never accepted", b.seq, rec.Kind))
 		return
 	}
 	if !b.same(rec, e, f.session) {
@@ -340,24 +291,12 @@ func (b *runVerifier) workerRecord(rec subject.Record, f fields) {
 	}
 	switch l := b.live[at]; {
 	case f.attempt > int(e.claimed):
-		b.note(
-			kindUnclaimed,
-			rec.Run,
-			cutOff,
-			fmt.Sprintf("Record %d (%s) is of attempt %d, which was never claimed", b.seq, rec.Kind, f.attempt),
-		)
+		b.note(kindUnclaimed, rec.Run, cutOff,
+			fmt.Sprintf("Record %d (%s) is of attempt %d, which was never claimed", b.seq, rec.Kind, f.attempt))
 	case e.is(running) && l.n == f.attempt && (l.runner != f.runner || l.key != rec.Key):
-		b.wrong(
-			kindStranger,
-			rec.Run,
-			fmt.Sprintf(
-				"Attempt %d is %s's, and record %d (%s) is by %s",
-				l.n,
-				l.runner,
-				b.seq,
-				rec.Kind,
-				who(f.runner),
-			),
+		b.wrong(kindStranger, rec.Run,
+			fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq, rec.Kind,
+				who(f.runner)),
 		)
 	}
 }

@@ -86,17 +86,9 @@ func (b *Verifier) Add(m bus.Message) {
 	s := session(rec, f)
 	b.about = b.session(s)
 	if s != "" && subject.Partition(s) != rec.Partition {
-		b.wrong(
-			kindMismatch,
-			rec.Run,
-			fmt.Sprintf(
-				"Record %d (%s) of session %.80q lies in partition %.10s instead of %s",
-				m.Seq,
-				rec.Kind,
-				s,
-				rec.Partition,
-				subject.Partition(s),
-			),
+		b.wrong(kindMismatch, rec.Run,
+			fmt.Sprintf("Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq, rec.Kind, s,
+				rec.Partition, subject.Partition(s)),
 		)
 	}
 	if enter := b.apply[rec.Kind]; enter != nil {
@@ -129,11 +121,8 @@ func (b *Verifier) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 	case err != nil:
 		b.wrong(kindUnreadable, rec.Run, fmt.Sprintf("Record %d (%s) is unreadable: %v", m.Seq, rec.Kind, err))
 	case f.v < 1 || f.v > most:
-		b.wrong(
-			kindVersion,
-			rec.Run,
-			fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, most),
-		)
+		b.wrong(kindVersion, rec.Run,
+			fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, most))
 	default:
 		return rec, f, true
 	}
@@ -152,15 +141,9 @@ func (b *Verifier) checkNames(rec *subject.Record, f fields) bool {
 	}
 	for _, id := range []string{rec.Run, f.run, f.turn} {
 		if _, ok := runIdent(id); id != "" && !ok {
-			b.wrong(
-				kindUnreadable,
-				"",
-				fmt.Sprintf(
-					"Record %d (%s) is of run %.80q, which is not an id that a coordinator makes",
-					b.seq,
-					rec.Kind,
-					id,
-				),
+			b.wrong(kindUnreadable, "",
+				fmt.Sprintf("Record %d (%s) is of run %.80q, which is not an id that a coordinator makes", b.seq,
+					rec.Kind, id),
 			)
 			return false
 		}

@@ -318,10 +318,7 @@ const (
 
 // Events returns a session's events after a position (empty: the oldest kept), at most limit of them (default 50, at
 // most 1000), and the position to continue from, which is never empty.
-func (x *Feed) Events(
-	ctx context.Context,
-	session, after string,
-	limit int,
+func (x *Feed) Events(ctx context.Context, session, after string, limit int,
 ) (list []run.Event, next string, err error) {
 	p, err := parsePosition(after)
 	if err != nil {

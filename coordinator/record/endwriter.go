@@ -136,11 +136,7 @@ func (e *EndWriter) end(ctx context.Context, a projection.Active, status run.Sta
 
 // EndIfUnreported returns the records that end an attempt unless its worker has reported a result.
 // The first takes the result's subject and carries the end record.
-func (e *EndWriter) EndIfUnreported(
-	ctx context.Context,
-	a projection.Active,
-	status run.Status,
-	f *fault.Fault,
+func (e *EndWriter) EndIfUnreported(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault,
 ) ([]bus.Entry, error) {
 	end, err := e.ended(ctx, a, status, f)
 	return blockResult(a, end), err
@@ -265,11 +261,7 @@ func (e *EndWriter) purge(ctx context.Context, subj string, before uint64) error
 
 // ended builds a coordinator's end record. For a claimed attempt it names the last event, so that readers get all
 // events first. If NATS does not say which that is, the record goes without.
-func (e *EndWriter) ended(
-	ctx context.Context,
-	a projection.Active,
-	status run.Status,
-	f *fault.Fault,
+func (e *EndWriter) ended(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault,
 ) (bus.Entry, error) {
 	attempt, key := e.attempt(a)
 	var events uint64

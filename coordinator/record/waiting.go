@@ -14,11 +14,7 @@ import (
 )
 
 // WaitingEnd returns the records that end an unclaimed run: a claim that carries the end record, and the end record.
-func (e *EndWriter) WaitingEnd(
-	ctx context.Context,
-	a projection.Active,
-	status run.Status,
-	f *fault.Fault,
+func (e *EndWriter) WaitingEnd(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault,
 ) ([]bus.Entry, error) {
 	last, err := e.ended(ctx, a, status, f)
 	if err != nil {
@@ -61,11 +57,7 @@ func (e *EndWriter) EndWaiting(ctx context.Context, a projection.Active, status 
 // endBehindIgnored ends a waiting run whose claim or end subject is taken by a record that counts for nothing: it was
 // written before NATS lost the attempt's queued record. The claim's owner is told to stop. The run fails only if no
 // heartbeat named the attempt. ErrTaken: a runner has claimed it after all, or nothing is in the way any more.
-func (e *EndWriter) endBehindIgnored(
-	ctx context.Context,
-	a projection.Active,
-	status run.Status,
-	last bus.Entry,
+func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, status run.Status, last bus.Entry,
 ) error {
 	if err := e.Barrier.CatchUp(ctx); err != nil {
 		return err

@@ -3,6 +3,5 @@
 // queues of runner-owned agents, and for places of runners.
 package share
 
-// Has reports whether a caller that has mine of all taken places may have one more. room is the number of
-// places.
+// Has reports whether a caller that has mine of all taken places may have one more. room is the number of places.
 func Has(room, all, mine int) bool { return mine < room-all }

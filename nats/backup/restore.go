@@ -300,8 +300,7 @@ func patient(ctx context.Context, ask func() error) error {
 	}
 }
 
-// send sends a chunk. An empty one ends the stream; its reply comes when the stream is complete, which can take
-// long.
+// send sends a chunk. An empty one ends the stream; its reply comes when the stream is complete, which can take long.
 func send(ctx context.Context, nc *nats.Conn, to string, body []byte) ([]byte, error) {
 	limit := idleTimeout
 	if len(body) == 0 {

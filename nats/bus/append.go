@@ -24,8 +24,7 @@ const (
 	maxBatchBytes = 8 << 20
 )
 
-// maxBatches is how many batches one process has in flight. The server accepts 50 at once from all writers to a
-// stream.
+// maxBatches is how many batches one process has in flight. The server accepts 50 at once from all writers to a stream.
 const maxBatches = 16
 
 // pubAck is JetStream's reply to a publish.
@@ -190,8 +189,7 @@ func tooManyBatches(cause error) error {
 	return fault.Wrap(fault.Unavailable, "", message, errors.Join(ErrTooManyBatches, cause)).After(time.Second)
 }
 
-// ErrTooManyBatches is in AppendBatch's fault when NATS accepts no further batch. It still accepts single
-// records.
+// ErrTooManyBatches is in AppendBatch's fault when NATS accepts no further batch. It still accepts single records.
 var ErrTooManyBatches = errors.New("too many batches at once")
 
 // tryBatch sends one atomic batch. Only the last message, which commits, gets a reply.

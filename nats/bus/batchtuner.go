@@ -17,8 +17,7 @@ const (
 // comes after 80 s, since a trial delays many appends.
 const clearLosses = 3
 
-// winMargin lowers a trial's rate before it is compared: the other mode must be better by a tenth, more than
-// noise.
+// winMargin lowers a trial's rate before it is compared: the other mode must be better by a tenth, more than noise.
 const winMargin = 0.9
 
 // batchTuner decides whether concurrent appends go as batches. It tries both modes and keeps the one with more
@@ -104,8 +103,7 @@ func (p *batchTuner) judge(rate float64, now time.Time) {
 	}
 }
 
-// compare chooses the better mode. usual is the usual mode's rate before or after the trial, whichever was
-// higher.
+// compare chooses the better mode. usual is the usual mode's rate before or after the trial, whichever was higher.
 func (p *batchTuner) compare(usual float64) {
 	p.usual = usual
 	p.losses++

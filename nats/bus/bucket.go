@@ -69,8 +69,7 @@ func (k *Bucket) mapErr(ctx context.Context, err error) error {
 
 // write calls f, which writes a key. While another write of the key is in flight it waits up to a second for the
 // outcome.
-func (k *Bucket) write(
-	ctx context.Context, f func(context.Context, jetstream.KeyValue) (uint64, error),
+func (k *Bucket) write(ctx context.Context, f func(context.Context, jetstream.KeyValue) (uint64, error),
 ) (rev uint64, err error) {
 	ctx, done := k.b.withStorage(ctx, k.stream(), k.b.recordTimeout())
 	defer done()

@@ -1,6 +1,5 @@
-// Package bus is typed messages over JetStream: appending records with compare-and-set and following them,
-// pulling runs from task queues, requests and replies, key-value buckets. No other package uses nats.go or
-// acknowledges messages.
+// Package bus is typed messages over JetStream: appending records with compare-and-set and following them, pulling runs
+// from task queues, requests and replies, key-value buckets. No other package uses nats.go or acknowledges messages.
 package bus
 
 import (

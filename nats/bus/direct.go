@@ -24,9 +24,7 @@ type lookup struct {
 const anySubject = ">"
 
 // leaderGet reads a message from the stream's leader, which never lags: it has what was just written.
-func (b *Conn) leaderGet(
-	ctx context.Context, stream string, what lookup,
-) (m Message, header nats.Header, err error) {
+func (b *Conn) leaderGet(ctx context.Context, stream string, what lookup) (m Message, header nats.Header, err error) {
 	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
 	ask, err := json.Marshal(what)

@@ -51,8 +51,7 @@ type unstored struct {
 // Emitter makes an Emitter that publishes each event by itself.
 func (b *Log) Emitter() *Emitter { return b.PackingEmitter(context.Background(), nil) }
 
-// PackingEmitter makes an Emitter that packs events together. When ctx ends, it abandons events that are not
-// stored.
+// PackingEmitter makes an Emitter that packs events together. When ctx ends, it abandons events that are not stored.
 func (b *Log) PackingEmitter(ctx context.Context, pack PackFunc) *Emitter {
 	return &Emitter{b: b.Conn, ctx: ctx, pack: pack, id: nuid.Next()}
 }
@@ -89,8 +88,7 @@ func (e *Emitter) Flush(ctx context.Context) (seq uint64, err error) {
 	return e.last, err
 }
 
-// waitUntil waits for ok, which only replies can make true. The caller holds mu, which is released while it
-// waits.
+// waitUntil waits for ok, which only replies can make true. The caller holds mu, which is released while it waits.
 func (e *Emitter) waitUntil(ctx context.Context, ok func() bool) error {
 	for !ok() {
 		if e.failed != nil {

@@ -25,8 +25,7 @@ func (b *Reader) Follow(ctx context.Context, stream string, after uint64, filter
 }
 
 // follow is Follow with a check before each start of the consumer.
-func (b *Reader) follow(
-	ctx context.Context, stream string, after uint64, filters []string,
+func (b *Reader) follow(ctx context.Context, stream string, after uint64, filters []string,
 	check func(context.Context) error, f func(Message) error,
 ) error {
 	var logged time.Time

@@ -11,9 +11,8 @@ import (
 	"ao/shared/clock"
 )
 
-// InboxPastKey is a key of the inbox stream's metadata. A restored inbox has it: the stream's earlier
-// incarnation, and the last sequence of that one; a comma list after several restores. Messages up to there
-// keep their keys.
+// InboxPastKey is a key of the inbox stream's metadata. A restored inbox has it: the stream's earlier incarnation, and
+// the last sequence of that one; a comma list after several restores. Messages up to there keep their keys.
 const InboxPastKey = "ao.inbox.before"
 
 // InboxPast is the value of InboxPastKey for an inbox that is restored now. It was created at that time, had

@@ -66,8 +66,7 @@ func (l Login) Options() ([]nats.Option, error) {
 // SecretFiles are the files that no other user should be able to read.
 func (l Login) SecretFiles() []string { return []string{l.Creds, l.Key} }
 
-// tls is nil without settings: then TLS is used if the server requires it, and the system's authorities are
-// trusted.
+// tls is nil without settings: then TLS is used if the server requires it, and the system's authorities are trusted.
 func (l Login) tls() (*tls.Config, error) {
 	if (l.Cert == "") != (l.Key == "") {
 		return nil, errors.New("AO_NATS_CERT and AO_NATS_KEY belong together: set both or none")

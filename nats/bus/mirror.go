@@ -5,8 +5,7 @@ import "context"
 // RetryFunc calls f until NATS answers: f succeeds, is refused, or ctx ends.
 type RetryFunc func(ctx context.Context, what string, f func() error) error
 
-// Mirror passes all keys to put, calls ready, and then passes changes until ctx ends. A deleted key has no
-// value.
+// Mirror passes all keys to put, calls ready, and then passes changes until ctx ends. A deleted key has no value.
 func (k *Bucket) Mirror(
 	ctx context.Context, retry RetryFunc, put func(key string, value []byte, rev uint64), ready func(),
 ) error {

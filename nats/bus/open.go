@@ -39,8 +39,7 @@ type Config struct {
 	Metrics *metric.Registry // default nil: nothing is counted
 }
 
-// Bus is one connection to the streams, composed of what can be done with them. All methods may be called
-// concurrently.
+// Bus is one connection to the streams, composed of what can be done with them. All methods may be called concurrently.
 type Bus struct {
 	*Conn
 	*Requests

@@ -66,8 +66,7 @@ func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) er
 	return objectFault(ctx, err)
 }
 
-// objectFault is the fault for an error of the object store: every error except "not found" means that NATS
-// failed.
+// objectFault is the fault for an error of the object store: every error except "not found" means that NATS failed.
 func objectFault(ctx context.Context, err error) error {
 	err = asFault(ctx, wrap("payload", err))
 	if _, isFault := errors.AsType[*fault.Fault](err); err == nil || isFault || errors.Is(err, ErrNotFound) ||

@@ -11,8 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// recentPull is how long a pull counts as about to be filled. In that time no other task queue asks for the
-// same slots.
+// recentPull is how long a pull counts as about to be filled. In that time no other task queue asks for the same slots.
 const recentPull = 50 * time.Millisecond
 
 // maxSubscriptionPending is the largest number of messages in flight to one subscription.
@@ -183,9 +182,8 @@ func (t *Poller) deliver(ctx context.Context, l *subscription, m *nats.Msg) erro
 // drainQuiet is how long nothing must arrive before an ending subscription assumes that nothing is on its way.
 const drainQuiet = 20 * time.Millisecond
 
-// unsubscribe ends a subscription and returns the deliveries that were not passed on. A pull cannot be
-// cancelled, and what the server sends to an ended subscription is lost until AckWait: so it listens a little
-// longer.
+// unsubscribe ends a subscription and returns the deliveries that were not passed on. A pull cannot be cancelled, and
+// what the server sends to an ended subscription is lost until AckWait: so it listens a little longer.
 func (t *Poller) unsubscribe(l *subscription) {
 	t.mu.Lock()
 	delete(t.subscriptions, l)

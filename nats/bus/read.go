@@ -92,8 +92,7 @@ func (b *Reader) Events(ctx context.Context, filter string, after uint64, limit 
 	return b.read(ctx, subject.Events, filter, after, limit)
 }
 
-// NextEvent returns the first message of EVENTS under a filter with a sequence greater than after, or
-// ErrNotFound.
+// NextEvent returns the first message of EVENTS under a filter with a sequence greater than after, or ErrNotFound.
 func (b *Reader) NextEvent(ctx context.Context, filter string, after uint64) (Message, error) {
 	return b.next(ctx, subject.Events, filter, after)
 }
@@ -159,8 +158,7 @@ func (b *Reader) read(ctx context.Context, stream, filter string, after uint64, 
 }
 
 // page is one batched direct get.
-func (b *Reader) page(
-	ctx context.Context, stream, filter string, after uint64, n int,
+func (b *Reader) page(ctx context.Context, stream, filter string, after uint64, n int,
 ) (page []Message, more bool, err error) {
 	request := map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": n, "max_bytes": 4 << 20}
 	ask, err := json.Marshal(request)

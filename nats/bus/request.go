@@ -11,9 +11,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// calls are the requests of one connection that wait for their replies. nats.go's own requests take the
-// connection's lock for each reply and allocate a context, a timer and a channel each. Every record is a
-// request.
+// calls are the requests of one connection that wait for their replies. nats.go's own requests take the connection's
+// lock for each reply and allocate a context, a timer and a channel each. Every record is a request.
 type calls struct {
 	free    sync.Pool // of *call, for reuse
 	mu      sync.Mutex

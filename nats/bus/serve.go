@@ -60,9 +60,8 @@ func readFault(kind string, body []byte) error {
 	return f
 }
 
-// Serve answers requests on a subject until ctx ends, and then those in progress. Processes with the same queue
-// share the requests; with an empty queue each process gets all. f is called concurrently. Its error is sent
-// back as a fault.
+// Serve answers requests on a subject until ctx ends, and then those in progress. Processes with the same queue share
+// the requests; with an empty queue each process gets all. f is called concurrently. Its error is sent back as a fault.
 func (b *Requests) Serve(ctx context.Context, subject, queue string, f Handler) error {
 	d, err := b.Listen(subject, queue)
 	if err != nil {

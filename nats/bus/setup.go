@@ -196,8 +196,7 @@ func (b *setup) create(ctx context.Context, want jetstream.StreamConfig) (jetstr
 	return made, err
 }
 
-// noSpaceLeft reports whether the server, or too many servers of a cluster, have no space for a stream of that
-// size.
+// noSpaceLeft reports whether the server, or too many servers of a cluster, have no space for a stream of that size.
 func noSpaceLeft(err error) bool {
 	return errorCode(err) == codeNoStreamSpace || errorCode(err) == codeNoPeers &&
 		strings.Contains(err.Error(), "insufficient storage")
@@ -260,8 +259,7 @@ func fraction(have, want int64) float64 {
 	return float64(have) / float64(want)
 }
 
-// migrate upgrades a stream's layout and changes its number of replicas. An operator's own settings (size, age)
-// stay.
+// migrate upgrades a stream's layout and changes its number of replicas. An operator's own settings (size, age) stay.
 func (b *setup) migrate(ctx context.Context, have, want jetstream.StreamConfig) error {
 	major, minor, err := readLayout(have.Metadata[layoutKey])
 	if err != nil {

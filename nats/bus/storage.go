@@ -15,16 +15,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A NATS server whose disk is full or has failed answers everything except writes: it leaves them unanswered,
-// stream by stream, until it is restarted. So a write without a reply for firstTryTimeout has its stream
-// examined. If the server answers and writes nothing, writes fail at once with the cause until the server
-// writes again.
+// A NATS server whose disk is full or has failed answers everything except writes: it leaves them unanswered, stream by
+// stream, until it is restarted. So a write without a reply for firstTryTimeout has its stream examined. If the server
+// answers and writes nothing, writes fail at once with the cause until the server writes again.
 
 // probeTimeout is the time limit of a reply that needs the stream's file.
 const probeTimeout = 700 * time.Millisecond
 
-// promptReply is how fast a server replies that is not overloaded. About an overloaded one nothing can be
-// concluded.
+// promptReply is how fast a server replies that is not overloaded. About an overloaded one nothing can be concluded.
 const promptReply = 250 * time.Millisecond
 
 // Storage is nil while NATS writes, as far as is known. Else it is an Unavailable fault with the cause. It
@@ -167,8 +165,7 @@ func (s *sink) diagnose(ctx context.Context) error {
 	return fault.Wrap(fault.Unavailable, "", message, ErrStorageFailing).After(5 * time.Second)
 }
 
-// recovered reports whether the next write may be tried. Where only a write can tell, one is tried every two
-// seconds.
+// recovered reports whether the next write may be tried. Where only a write can tell, one is tried every two seconds.
 func (s *sink) recovered(ctx context.Context, since time.Time) bool {
 	if s.b.cfg.Disk != nil {
 		return s.b.diskFault() == nil
@@ -182,8 +179,7 @@ func (s *sink) recovered(ctx context.Context, since time.Time) bool {
 	return time.Since(since) > 2*time.Second
 }
 
-// last is the newest sequence of the stream, if the server replies soon. It does not while it is about to
-// write.
+// last is the newest sequence of the stream, if the server replies soon. It does not while it is about to write.
 func (s *sink) last(ctx context.Context) (uint64, bool) {
 	ctx, done := s.b.withDeadline(ctx, firstTryTimeout)
 	defer done()
@@ -220,10 +216,9 @@ func (s *sink) probe(ctx context.Context) outcome {
 	return unknown
 }
 
-// probeRequest is the request that probe sends, nil if there is none. RUNS has to reject a record: a subject
-// that has its one message takes no other. If that message is purged meanwhile, the record is rejected too,
-// since it expects the message's sequence. A bucket has to delete a key that never exists: no name begins like
-// it.
+// probeRequest is the request that probe sends, nil if there is none. RUNS has to reject a record: a subject that has
+// its one message takes no other. If that message is purged meanwhile, the record is rejected too, since it expects the
+// message's sequence. A bucket has to delete a key that never exists: no name begins like it.
 func (s *sink) probeRequest(ctx context.Context) *nats.Msg {
 	if bucket, ok := strings.CutPrefix(s.stream, "KV_"); ok {
 		return &nats.Msg{Subject: "$KV." + bucket + "._probe", Header: nats.Header{"KV-Operation": {"DEL"}}}
@@ -241,8 +236,7 @@ func (s *sink) probeRequest(ctx context.Context) *nats.Msg {
 
 // withStorage is ctx for a write to a stream. It ends after the timeout, when the connection is lost, and with
 // the cause when the server does not write to the stream.
-func (b *Conn) withStorage(
-	ctx context.Context, stream string, timeout time.Duration,
+func (b *Conn) withStorage(ctx context.Context, stream string, timeout time.Duration,
 ) (context.Context, context.CancelFunc) {
 	s := b.sinks[stream]
 	wait, fail := context.WithCancelCause(ctx)

@@ -83,10 +83,9 @@ func StoreUsageOf(dir string) (StoreUsage, error) {
 	return f, nil
 }
 
-// MaxStore is the number of bytes that the server may store: what it has, three quarters of the free space, and
-// never less than its streams may hold. The server's own default would shrink with each restart on a filling
-// disk until it refuses everything. sharing is the number of servers on the disk. 0: the disk's size is
-// unknown.
+// MaxStore is the number of bytes that the server may store: what it has, three quarters of the free space, and never
+// less than its streams may hold. The server's own default would shrink with each restart on a filling disk until it
+// refuses everything. sharing is the number of servers on the disk. 0: the disk's size is unknown.
 func (f StoreUsage) MaxStore(sharing int) int64 {
 	if f.Total == 0 {
 		return 0
@@ -94,8 +93,7 @@ func (f StoreUsage) MaxStore(sharing int) int64 {
 	return max(f.Used+int64(f.Free/4*3)/int64(sharing), f.Reserved)
 }
 
-// Fits reports whether the server may store so much: at least its streams' limits, at most its share of the
-// disk.
+// Fits reports whether the server may store so much: at least its streams' limits, at most its share of the disk.
 func (f StoreUsage) Fits(store int64, sharing int) bool {
 	return store >= f.Reserved && store <= f.Used+int64(f.Free)/int64(sharing)
 }

@@ -269,8 +269,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// Dial connects in-process, without a socket, with the permissions of a coordinator. It works with Listen
-// "none" too.
+// Dial connects in-process, without a socket, with the permissions of a coordinator. It works with Listen "none" too.
 func (s *Server) Dial(opts ...nats.Option) (*nats.Conn, error) {
 	return s.DialAs(users.Coordinator, opts...)
 }

@@ -33,9 +33,8 @@ const (
 	lockFile = "lock" // locked by the folder's process; contains the path of the server's data
 )
 
-// How much memory batches may use, and how much must stay free; in bytes. More than enough: one of our
-// processes has at most 16 batches of 8 MiB in flight, and usually one. A foreign client may leave batches
-// open.
+// How much memory batches may use, and how much must stay free; in bytes. More than enough: one of our processes has at
+// most 16 batches of 8 MiB in flight, and usually one. A foreign client may leave batches open.
 const (
 	maxStaged        = 256 << 20
 	minFree          = 32 << 20
@@ -134,8 +133,7 @@ func (g *staging) setLink(link, dir string) error {
 	return err
 }
 
-// removePath removes a link, or a folder that may be in use: it renames it first, since new batches keep
-// arriving.
+// removePath removes a link, or a folder that may be in use: it renames it first, since new batches keep arriving.
 func removePath(path string) error {
 	err := os.Remove(path)
 	switch {
@@ -282,9 +280,8 @@ func (g *staging) removeStale() {
 	}
 }
 
-// removeForeignLinks removes links to folders that do not belong to this user alone. A starting server
-// completes an interrupted commit from there, and after a reboot anybody may have created a folder of that
-// name.
+// removeForeignLinks removes links to folders that do not belong to this user alone. A starting server completes an
+// interrupted commit from there, and after a reboot anybody may have created a folder of that name.
 func (g *staging) removeForeignLinks() error {
 	var failed error
 	for _, link := range g.links() {

@@ -22,8 +22,7 @@ type Disk struct {
 	enter []string // the command that enters the namespace
 }
 
-// SmallDisk makes a disk of a size, which ends with the test. The test is skipped if no file system can be
-// mounted.
+// SmallDisk makes a disk of a size, which ends with the test. The test is skipped if no file system can be mounted.
 func SmallDisk(t testing.TB, size int64) *Disk {
 	t.Helper()
 	return SmallDiskOver(t, t.TempDir(), size)

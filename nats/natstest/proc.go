@@ -79,8 +79,7 @@ func process(t testing.TB, opts []Option) *Process {
 // URL is the server's address, also while it is not running.
 func (p *Process) URL() string { return "nats://" + p.c.Listen }
 
-// ProcOn is Proc with its files on a small disk, unless an option sets another folder. It sees the disk in any
-// case.
+// ProcOn is Proc with its files on a small disk, unless an option sets another folder. It sees the disk in any case.
 func ProcOn(t testing.TB, d *Disk, opts ...Option) *Process {
 	t.Helper()
 	p := process(t, append([]Option{StoreDir(filepath.Join(d.Dir, "nats"))}, opts...))

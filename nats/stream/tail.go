@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// comparedRecords is the least number of records that a Tail remembers. The last one that was not purged is
-// compared.
+// comparedRecords is the least number of records that a Tail remembers. The last one that was not purged is compared.
 const comparedRecords = 16
 
 var errSuspectedLoss = errors.New("records that were read seem to be lost; checking again")

@@ -59,8 +59,7 @@ const (
 // AuditEntries takes the entries of the audit log.
 const AuditEntries = "ao.audit.entries"
 
-// The public micro service, and the queue group of coordinators that answer requests. Each coordinator answers
-// APIPing.
+// The public micro service, and the queue group of coordinators that answer requests. Each coordinator answers APIPing.
 const (
 	APIService    = "ao"
 	APIPing       = "$SRV.PING." + APIService
@@ -167,8 +166,7 @@ func Notified(partition, run string, n int) string {
 // LastBackup is the key in the bucket Secrets with the time of the last complete backup.
 const LastBackup = "last_backup"
 
-// WebhookTryKey is the key in the bucket Idempotency with which a coordinator reserves the n-th try of a run's
-// webhook.
+// WebhookTryKey is the key in the bucket Idempotency with which a coordinator reserves the n-th try of a run's webhook.
 func WebhookTryKey(run string, n int) string { return "try." + run + "." + strconv.Itoa(n) }
 
 // Deleted takes the deletion of a session.
@@ -215,6 +213,5 @@ func TaskQueueOf(durable string) (queue string, ok bool) {
 	return strings.ReplaceAll(queue, "=", "."), ok
 }
 
-// TaskQueueDurable is the consumer of a task queue. Its separator '=' cannot be in a token, so names never
-// collide.
+// TaskQueueDurable is the consumer of a task queue. Its separator '=' cannot be in a token, so names never collide.
 func TaskQueueDurable(queue string) string { return "lane=" + strings.ReplaceAll(queue, ".", "=") }

@@ -263,8 +263,7 @@ func (b Blueprint) InputSchema(runType string) (*schema.Schema, error) {
 	return schema.Compile(b.ParametersSchema)
 }
 
-// Hash identifies a definition: runners that announce the same one share the agent. Owner and times do not
-// count.
+// Hash identifies a definition: runners that announce the same one share the agent. Owner and times do not count.
 func (b Blueprint) Hash() string {
 	b.RunnerID, b.Runners, b.CreatedAt, b.ModifiedAt = "", nil, nil, nil
 	raw, err := json.Marshal(b)

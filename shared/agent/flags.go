@@ -22,9 +22,8 @@ const (
 	maxCount     = 8192 // number of arguments; bubblewrap accepts 9000 with its own
 )
 
-// CheckParameters checks whether the agent can get these parameters, which its schema allows. A procedural
-// agent's are command-line arguments: if no command line can hold them, the error is an Invalid fault with the
-// field's path.
+// CheckParameters checks whether the agent can get these parameters, which its schema allows. A procedural agent's are
+// command-line arguments: if no command line can hold them, the error is an Invalid fault with the field's path.
 func (b Blueprint) CheckParameters(params json.RawMessage) error {
 	if b.Type != run.Procedural {
 		return nil

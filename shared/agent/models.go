@@ -14,8 +14,7 @@ const CodeModel = "model_not_allowed"
 // maxTurns is the largest max_turns of an agent.
 const maxTurns = 10_000
 
-// Models are the models that agents may name, as patterns in which * matches any text. nil: any model; empty:
-// none.
+// Models are the models that agents may name, as patterns in which * matches any text. nil: any model; empty: none.
 type Models []string
 
 // Allow reports whether an agent may name the model; an empty one is always allowed.

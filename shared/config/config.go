@@ -108,8 +108,7 @@ func (s Setting[T]) To(p *T) Bound {
 		}}
 }
 
-// Renamed is a setting's old name. A program that lists it does not start when it is set, and names the new
-// one.
+// Renamed is a setting's old name. A program that lists it does not start when it is set, and names the new one.
 func Renamed(env, flag, now string) Bound {
 	return Bound{env: env, short: flag, read: func(raw string) error {
 		if raw == "" {

@@ -23,8 +23,7 @@ func mistypedWarnings(environ []string, settings []Bound) (warnings []string) {
 	return warnings
 }
 
-// similar reports whether two names are one typing error apart: a letter too many, too few or wrong, or two
-// swapped.
+// similar reports whether two names are one typing error apart: a letter too many, too few or wrong, or two swapped.
 func similar(a, b string) bool {
 	if len(a) > len(b) {
 		a, b = b, a

@@ -7,10 +7,9 @@ import (
 
 // Host is what the worker provides to an executor besides its invocation.
 type Host struct {
-	// Emit shows an event to the session's readers. kind is run.EventMessage, run.EventPreTool or
-	// run.EventPostTool, body an object. With the kind LineBind and that line as body it binds the executor
-	// session. It may be called concurrently, blocks while NATS is not available, and must not be called after
-	// the run has returned.
+	// Emit shows an event to the session's readers. kind is run.EventMessage, run.EventPreTool or run.EventPostTool,
+	// body an object. With the kind LineBind and that line as body it binds the executor session. It may be called
+	// concurrently, blocks while NATS is not available, and must not be called after the run has returned.
 	Emit func(kind string, body json.RawMessage)
 	Env  []string // the whole environment of child processes
 	// the run's gateway for child processes; empty: none
@@ -21,9 +20,8 @@ type Host struct {
 	// be attempted again elsewhere. The run's context ends before that. Nil: never.
 	Kill <-chan struct{}
 
-	// Listen passes what the run's programs send to the gateway to hear, one line of the protocol at a time,
-	// until stop has returned. Without a listener, events are shown and other lines refused. Nil: there is no
-	// gateway.
+	// Listen passes what the run's programs send to the gateway to hear, one line of the protocol at a time, until stop
+	// has returned. Without a listener, events are shown and other lines refused. Nil: there is no gateway.
 	Listen func(hear func(Line)) (stop func())
 
 	// LoadState returns what the session's earlier run saved, nil if nothing. SaveState replaces what the

@@ -33,8 +33,7 @@ func connectState(h *Host) {
 	}
 }
 
-// request sends a request to the gateway, and retries while that is busy. The reply is nil if there is no
-// state.
+// request sends a request to the gateway, and retries while that is busy. The reply is nil if there is no state.
 func (k stateClient) request(ctx context.Context, method string, body []byte) ([]byte, error) {
 	for {
 		req, err := http.NewRequestWithContext(ctx, method, k.url, bytes.NewReader(body))

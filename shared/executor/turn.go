@@ -15,8 +15,7 @@ import (
 //	{"type":"turn","mode":"resume","run_id":"run_…","attempt":1,"parameters":{…},"prompt":"…"}
 //	{"type":"shutdown"}
 //
-// It ends each turn, the first included, with one of these lines, and exits at shutdown or at the end of its
-// stdin:
+// It ends each turn, the first included, with one of these lines, and exits at shutdown or at the end of its stdin:
 //
 //	{"type":"turn_complete","run_id":"run_…","result":…}
 //	{"type":"turn_failed","run_id":"run_…","error":{"error":CODE,"message":…}}

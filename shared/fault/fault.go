@@ -1,6 +1,5 @@
-// Package fault is the errors that a caller may see. The kind says what the caller may do, the code is for
-// programs, the message is one sentence for a person. An unclassified error is Internal, and its text never
-// leaves the process.
+// Package fault is the errors that a caller may see. The kind says what the caller may do, the code is for programs,
+// the message is one sentence for a person. An unclassified error is Internal, and its text never leaves the process.
 package fault
 
 import (

@@ -24,8 +24,7 @@ func (p *Endpoints) Settings() []config.Bound {
 	return []config.Bound{config.MetricsAddr.To(&p.Metrics), config.PprofAddr.To(&p.Pprof)}
 }
 
-// Listen serves the configured addresses until close is called. The error for an unusable address names its
-// setting.
+// Listen serves the configured addresses until close is called. The error for an unusable address names its setting.
 func (p Endpoints) Listen(ctx context.Context, r *Registry, log *slog.Logger) (close func(), err error) {
 	if p.Pprof != "" { // it may not have been read from a setting
 		if _, err := config.Loopback(p.Pprof); err != nil {

@@ -80,8 +80,7 @@ func (r *Registry) Families() (all []Family) {
 
 func (f Family) family() Family { return f }
 
-// getOrCreate returns the family of that name, made by f if there is none. It panics if an existing one
-// differs.
+// getOrCreate returns the family of that name, made by f if there is none. It panics if an existing one differs.
 func getOrCreate[T interface{ family() Family }](r *Registry, want Family, f func() T) T {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// maxCandidates limits the examined values of an answer: the last fenced blocks, and the last values of its
-// text.
+// maxCandidates limits the examined values of an answer: the last fenced blocks, and the last values of its text.
 const maxCandidates = 10_000
 
 // Source is where a candidate is in an answer.

@@ -24,10 +24,9 @@ func Format(schema json.RawMessage) string {
 		"additional text."
 }
 
-// Retry is the prompt after an answer that did not match the schema: the errors, the answer, and the schema. At
-// most so many bytes of the answer are shown, its start and end, with a note about the rest; 0: all. A line of
-// it that looks like a heading of this text gets a backslash, so that the answer cannot pretend to be the
-// schema.
+// Retry is the prompt after an answer that did not match the schema: the errors, the answer, and the schema. At most so
+// many bytes of the answer are shown, its start and end, with a note about the rest; 0: all. A line of it that looks
+// like a heading of this text gets a backslash, so that the answer cannot pretend to be the schema.
 func Retry(errors []run.OutputError, previous string, schema json.RawMessage, most int) string {
 	var b strings.Builder
 	b.WriteString("Your previous response did not match the required JSON schema.\n\n" + headErrors + "\n")
@@ -48,8 +47,7 @@ const (
 	headSchema   = "## Required Schema:"
 )
 
-// plainHeadings puts a backslash before lines that look like a heading of Retry, in any case, level and
-// spacing.
+// plainHeadings puts a backslash before lines that look like a heading of Retry, in any case, level and spacing.
 func plainHeadings(text string) string {
 	var b strings.Builder
 	kept := 0

@@ -95,8 +95,7 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 	return q, errors.Join(err, wrong)
 }
 
-// NextRecord is the record that a session, claimed or callback record contains, as it is to be written; nil:
-// none.
+// NextRecord is the record that a session, claimed or callback record contains, as it is to be written; nil: none.
 func NextRecord(raw []byte) (next []byte) {
 	if strictjson.Scan(raw, func(key, v []byte) {
 		if string(key) == "next" {
@@ -150,8 +149,7 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 	return e, errors.Join(err, wrong)
 }
 
-// decodeResult reads a result document. It validates all of it, since a worker's data go into responses as they
-// are.
+// decodeResult reads a result document. It validates all of it, since a worker's data go into responses as they are.
 func decodeResult(raw []byte, r *Result) error {
 	if !strictjson.Valid(raw) {
 		return errors.New("the result is not JSON")

@@ -23,8 +23,7 @@ const (
 	EventStopped   = "run_stopped"
 )
 
-// ReportedKinds are the kinds that executors report and workers write. The others are derived from the records
-// of RUNS.
+// ReportedKinds are the kinds that executors report and workers write. The others are derived from the records of RUNS.
 var ReportedKinds = []string{EventMessage, EventPreTool, EventPostTool, EventMetadata}
 
 // Event is an event for a session's readers. As JSON, the body's members follow the four fixed ones.

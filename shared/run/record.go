@@ -133,13 +133,11 @@ type Claim struct {
 	At        time.Time `json:"at"`
 	// the attempt's events are signed (SignEvent); older workers sign none
 	SignsEvents bool `json:"proves,omitempty"`
-	// Next is the end record that a coordinator claims the attempt for. A reader that finds no end record
-	// writes it.
+	// Next is the end record that a coordinator claims the attempt for. A reader that finds no end record writes it.
 	Next json.RawMessage `json:"next,omitempty"`
 }
 
-// MaxEndRecord is the size limit of a coordinator's end record in bytes: NATS's limit without the headers of a
-// batch.
+// MaxEndRecord is the size limit of a coordinator's end record in bytes: NATS's limit without the headers of a batch.
 const MaxEndRecord = 1<<20 - 4<<10
 
 // Ended is the end record of an attempt. On the subject of an offer it is the worker's unverified result: a
@@ -173,9 +171,8 @@ type Bound struct {
 	At       time.Time `json:"at"`
 }
 
-// Callback lists the ended children that a turn of their parent session reports. Its subject names the first
-// child, so only one of two lists with the same first child is stored. The list precedes its turn and contains
-// it.
+// Callback lists the ended children that a turn of their parent session reports. Its subject names the first child, so
+// only one of two lists with the same first child is stored. The list precedes its turn and contains it.
 type Callback struct {
 	V int `json:"v"`
 	// RunID is the parent's newest claimed run: older programs take it for the turn. In an older record it is
@@ -222,9 +219,8 @@ type Stop struct {
 	At        time.Time `json:"at"`
 }
 
-// TreeStop is the request to stop a session's descendants, and one of its runs or all that it had accepted. Its
-// subject names the session's last claimed run. If a later one was claimed before the record, the record has no
-// effect.
+// TreeStop is the request to stop a session's descendants, and one of its runs or all that it had accepted. Its subject
+// names the session's last claimed run. If a later one was claimed before the record, the record has no effect.
 type TreeStop struct {
 	V         int       `json:"v"`
 	SessionID string    `json:"session_id"`

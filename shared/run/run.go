@@ -191,8 +191,7 @@ var sessionStatus = map[Status]SessionStatus{
 	Completed: SessionFinished, Failed: SessionFailed, Stopped: SessionStopped,
 }
 
-// SessionStatusOf is a session's status by the status of its oldest open run, or else of the run that ended
-// last.
+// SessionStatusOf is a session's status by the status of its oldest open run, or else of the run that ended last.
 func SessionStatusOf(s Status) SessionStatus { return sessionStatus[s] }
 
 // Result is the result document. Text and Data exclude each other; Data is kept byte for byte.

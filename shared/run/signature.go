@@ -15,8 +15,7 @@ const (
 	signatureBytes  = 16
 )
 
-// SignEvent adds the signature to an event's message for that subject. body is a JSON object with at least one
-// member.
+// SignEvent adds the signature to an event's message for that subject. body is a JSON object with at least one member.
 func SignEvent(key, subject string, body []byte) []byte {
 	if !bytes.HasSuffix(body, []byte("}")) {
 		return body

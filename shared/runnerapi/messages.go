@@ -30,8 +30,7 @@ type Registered struct {
 	// RecordVersion is the newest version of records that the worker may write; 0: 1. Every online coordinator
 	// reads it.
 	RecordVersion int `json:"record_version,omitempty"`
-	// EventVersion is the newest format of events that every online coordinator reads; 0: 1. See
-	// run.EventVersion.
+	// EventVersion is the newest format of events that every online coordinator reads; 0: 1. See run.EventVersion.
 	EventVersion int `json:"event_version,omitempty"`
 	// Updates: the coordinator understands Runner.Updates. Older ones do not.
 	Updates bool `json:"updates,omitempty"`

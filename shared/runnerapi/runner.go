@@ -186,8 +186,7 @@ func (r Runner) BaseTaskQueues() []string {
 		RoutingKey{Type: r.ExecutorType, Profile: r.ExecutorProfile}.TaskQueue()}
 }
 
-// OwnRoutingKey is the key of the runner's own agents: runners that announced exactly these may take their
-// runs.
+// OwnRoutingKey is the key of the runner's own agents: runners that announced exactly these may take their runs.
 func (r Runner) OwnRoutingKey() (RoutingKey, bool) {
 	return RoutingKey{Type: r.ExecutorType, Profile: r.ExecutorProfile, Agents: r.AgentHashes}, len(r.AgentHashes) > 0
 }

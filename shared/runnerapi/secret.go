@@ -16,8 +16,7 @@ const (
 	maxSecret = 128
 )
 
-// NewSecret makes the secret of a worker process: 130 random bits. It is sent to coordinators only, and never
-// stored.
+// NewSecret makes the secret of a worker process: 130 random bits. It is sent to coordinators only, and never stored.
 func NewSecret() string { return rand.Text() }
 
 // hashSecret is what coordinators store of a secret. A secret has enough random bits for a plain hash.

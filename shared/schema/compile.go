@@ -236,8 +236,7 @@ func (w *walker) builtin() {
 	w.expressions, w.later = seen, later
 }
 
-// follow resolves a JSON pointer. Its target is a schema from then on, even where draft-07 would not expect
-// one.
+// follow resolves a JSON pointer. Its target is a schema from then on, even where draft-07 would not expect one.
 func (w *walker) follow(n *node, from *node, pointer string) int {
 	at, base, trail := from.value, from.base, slices.Clone(from.path)
 	for token := range strings.SplitSeq(pointer[1:], "/") {

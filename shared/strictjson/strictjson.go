@@ -117,8 +117,7 @@ func unreadable(raw []byte) error {
 	}
 }
 
-// Members returns an object's members in the order sent. raw must have been checked; the values are slices of
-// it.
+// Members returns an object's members in the order sent. raw must have been checked; the values are slices of it.
 func Members(raw json.RawMessage) ([]Member, error) {
 	all := make([]Member, 0, 8)
 	err := Scan(raw, func(key, value []byte) { all = append(all, Member{string(key), value}) })

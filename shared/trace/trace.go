@@ -95,8 +95,7 @@ func (p FinishedSpan) End() {
 	}
 }
 
-// Start starts a span below that of ctx, if that one was started in this process and is recorded; else there is
-// none.
+// Start starts a span below that of ctx, if that one was started in this process and is recorded; else there is none.
 func Start(ctx context.Context, name string) (context.Context, Span) {
 	above := otel.SpanFromContext(ctx)
 	if !above.IsRecording() {

@@ -17,8 +17,7 @@ const Unknown = "unknown"
 // ao/shared/version.stamp=v1.2.3 -X ao/shared/version.commit=0123abcd…".
 var stamp, commit string
 
-// Current is this program's version: the stamp, the module's version, or the commit, with + if files were
-// modified.
+// Current is this program's version: the stamp, the module's version, or the commit, with + if files were modified.
 var Current = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
 	return of(info, stamp, commit)

@@ -116,8 +116,7 @@ var unusable = map[string]string{
 	"pending": "it has not answered yet", "disabled": "Claude Code's settings disable it",
 }
 
-// retry reports an API request that claude retries, and ends claude if the retry would come after the run's time
-// limit.
+// retry reports an API request that claude retries, and ends claude if the retry would come after the run's time limit.
 func (s *stream) retry(raw []byte) {
 	var l struct {
 		Attempt int     `json:"attempt"`

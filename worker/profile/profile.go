@@ -240,8 +240,7 @@ func (p Profile) LLM() bool { return p.Type == run.Autonomous && p.Command == LL
 // StartsPrograms reports whether its runs may start programs; the test executor does not.
 func (p Profile) StartsPrograms() bool { return p.Command != TestExec }
 
-// TakesSystemPrompts reports whether the executor passes system_prompt to its model; otherwise it goes into the
-// prompt.
+// TakesSystemPrompts reports whether the executor passes system_prompt to its model; otherwise it goes into the prompt.
 func (p Profile) TakesSystemPrompts() bool { return p.OwnExecutor() || p.SystemPrompts }
 
 // Program returns the path of an autonomous profile's program: relative to the profile's file, or on PATH. ao-llm-exec

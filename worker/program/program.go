@@ -69,8 +69,7 @@ type Job struct {
 	OnEvent func(kind string, body json.RawMessage)
 	// Sealed is started in place of Command, a program of the worker's own (process.Spec); nil: Command.
 	Sealed *process.Sealed
-	// Listen makes lines sent over the gateway count as if written to stdout (executor.Host); nil: there is no
-	// gateway.
+	// Listen makes lines sent over the gateway count as if written to stdout (executor.Host); nil: there is no gateway.
 	Listen func(listener func(executor.Line)) (stop func())
 }
 

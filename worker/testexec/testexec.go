@@ -19,8 +19,7 @@
 //
 // $CHILD in a text is the result of the last sync child, as JSON. A turn that reports children, or asks for a better
 // answer, is never searched for directives, so a child's text cannot give orders; it takes the script behind @next. A
-// prompt without directives gets an answer that matches the output schema in its system prompt, else the prompt
-// itself.
+// prompt without directives gets an answer that matches the output schema in its system prompt, else the prompt itself.
 package testexec
 
 import (

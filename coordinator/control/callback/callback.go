@@ -216,10 +216,7 @@ func endSize(e run.Ended) (n int64) {
 
 // turn builds the parent's run that reports children: all of them, or as many of the first as fit. A single child that
 // does not fit is cut.
-func (c *Controller) turn(
-	ctx context.Context,
-	o projection.PendingCallback,
-	children []prompt.Child,
+func (c *Controller) turn(ctx context.Context, o projection.PendingCallback, children []prompt.Child,
 ) (spec run.Spec, reported int, err error) {
 	reported = len(children)
 	for limit := c.MaxPayload / 2; ; {
@@ -244,10 +241,7 @@ func (c *Controller) turn(
 
 // resume builds a run that continues the session with the session's own parent, mode and output schema. If its agent
 // cannot be used any more, the session's last run says how the agent was: a due callback is always written.
-func (c *Controller) resume(
-	ctx context.Context,
-	o projection.PendingCallback,
-	parameters json.RawMessage,
+func (c *Controller) resume(ctx context.Context, o projection.PendingCallback, parameters json.RawMessage,
 ) (run.Spec, error) {
 	last, lastErr := c.History.Spec(ctx, o.LastRun)
 	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {

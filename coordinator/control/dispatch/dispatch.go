@@ -112,9 +112,7 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 
 // queuedRecord returns a run's queued record if an online runner would take it, or why the run fails.
 // a may be outdated: what was claimed since is left alone, and so is what a tree stop covers.
-func (c *Controller) queuedRecord(
-	ctx context.Context,
-	a projection.Active,
+func (c *Controller) queuedRecord(ctx context.Context, a projection.Active,
 ) (e bus.Entry, failing *fault.Fault, ok bool) {
 	a, ok = c.History.Active(a.Spec.ID)
 	if !ok || a.Claim != nil || a.TreeStop.Seq != 0 || c.endStopped(ctx, a) || time.Now().Before(a.NotBefore) {

@@ -12,12 +12,7 @@ import (
 )
 
 // Ensure is EnsureQueue for a name that is known. again: runs wait there already, so the share does not matter.
-func (s *Table) Ensure(
-	ctx context.Context,
-	name string,
-	w runnerapi.RoutingKey,
-	caller string,
-	again bool,
+func (s *Table) Ensure(ctx context.Context, name string, w runnerapi.RoutingKey, caller string, again bool,
 ) (string, error) {
 	q := queue{w, caller}
 	s.mu.RLock()

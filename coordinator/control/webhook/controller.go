@@ -306,9 +306,7 @@ func (c *Controller) try(ctx context.Context, d projection.Webhook) error {
 }
 
 // payload returns the body of a run's webhook, its URL, and the run's trace.
-func (c *Controller) payload(
-	ctx context.Context,
-	d projection.Webhook,
+func (c *Controller) payload(ctx context.Context, d projection.Webhook,
 ) (to string, body []byte, of *run.Trace, err error) {
 	o, err := c.History.Outcome(ctx, d.RunID)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound &&

@@ -145,8 +145,7 @@ func riverWorker(ctx context.Context) error {
 	return client.Stop(stop)
 }
 
-// postgres creates a database cluster and starts its server; commit is synchronous_commit. 127.0.0.1 needs no
-// password.
+// postgres creates a database cluster and starts its server; commit is synchronous_commit. 127.0.0.1 needs no password.
 func (b *bench) postgres(ctx context.Context, s *system, commit string) (string, error) {
 	initdb, err := findProgram("initdb")
 	if err != nil {

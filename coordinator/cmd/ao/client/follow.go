@@ -41,9 +41,8 @@ func (c *Client) page(doc json.RawMessage, of string) (Page, error) {
 	return p, nil
 }
 
-// Events calls handle with a session's events after a position, oldest first, until there are no more or handle
-// returns true. It returns the position after the last handled event; if handle returned true, the position before
-// it.
+// Events calls handle with a session's events after a position, oldest first, until there are no more or handle returns
+// true. It returns the position after the last handled event; if handle returned true, the position before it.
 func (c *Client) Events(ctx context.Context, session, after string, handle func(json.RawMessage) (enough bool)) (string,
 	error) {
 	for {
@@ -171,8 +170,7 @@ func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*htt
 
 // openStream opens a stream after a position; empty: from now on. The answer must begin within answerTimeout; after
 // that it may be idle for any time.
-func (c *Client) openStream(
-	ctx context.Context, cancel context.CancelFunc, call Call, after string,
+func (c *Client) openStream(ctx context.Context, cancel context.CancelFunc, call Call, after string,
 ) (*http.Response, error) {
 	req, err := c.request(ctx, call)
 	if err != nil {
@@ -202,7 +200,5 @@ func (c *Client) openStream(
 	if _, err := c.parse(res, doc); err != nil {
 		return nil, err
 	}
-	return nil, &NotCoordinator{
-		URL: c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)]),
-	}
+	return nil, &NotCoordinator{URL: c.base, Status: res.StatusCode, Type: kind, Start: string(doc[:min(len(doc), 80)])}
 }

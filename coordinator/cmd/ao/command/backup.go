@@ -86,8 +86,7 @@ func backupCommand(a *app) *cobra.Command {
 	return c
 }
 
-// noteBackup records the time of the backup for the coordinators' metrics. If that fails, the backup is still
-// complete.
+// noteBackup records the time of the backup for the coordinators' metrics. If that fails, the backup is still complete.
 func noteBackup(ctx context.Context, a *app, nc *nats.Conn, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, reach)
 	defer cancel()

@@ -65,8 +65,7 @@ Exit codes: 0 schema and answer are valid, 1 not valid, 2 usage error, 5 coordin
 	return c
 }
 
-// validationBody returns the body of POST /schemas/validate. The schema is sent as text, which need not be valid
-// JSON.
+// validationBody returns the body of POST /schemas/validate. The schema is sent as text, which need not be valid JSON.
 func validationBody(a *app, schema, answer string, strict bool) ([]byte, error) {
 	if schema == "-" && answer == "-" {
 		return nil, usagef("only one of schema and answer can be standard input")

@@ -43,8 +43,7 @@ func (s Schema) value(key string, given []Argument) (json.RawMessage, error) {
 	return s.array(key, texts, facets)
 }
 
-// convert converts a text to the first type that fits. It stays a string if the schema allows strings or names no
-// type.
+// convert converts a text to the first type that fits. It stays a string if the schema allows strings or names no type.
 func (s Schema) convert(key, typed string, facets []facet) (json.RawMessage, error) {
 	if v, ok := enumValue(facets, typed); ok {
 		return v, nil
