@@ -214,22 +214,25 @@ var technologyUsers = []struct {
 // part of the others.
 var moduleUsers = []struct {
 	what   string
-	only   string
+	only   []string
 	reason string
 }{
-	{"github.com/spf13/cobra", aoModule, aoReason},
-	{"github.com/spf13/pflag", aoModule, aoReason},
-	{"github.com/inconshreveable/mousetrap", aoModule, aoReason},
-	{"golang.org/x/term", aoModule, aoReason},
-	{"github.com/openai/openai-go/v3", llmModule, llmReason},
-	{"github.com/anthropics/anthropic-sdk-go", llmModule, llmReason},
+	{"github.com/spf13/cobra", aoModules, aoReason},
+	{"github.com/spf13/pflag", aoModules, aoReason},
+	{"github.com/inconshreveable/mousetrap", aoModules, aoReason},
+	{"golang.org/x/term", aoModules, aoReason},
+	{"github.com/openai/openai-go/v3", llmModules, llmReason},
+	{"github.com/anthropics/anthropic-sdk-go", llmModules, llmReason},
 }
 
+var (
+	aoModules  = []string{"coordinator/cmd/ao/go.mod", "scripts/allinone/go.mod"}
+	llmModules = []string{"worker/llm/go.mod"}
+)
+
 const (
-	aoModule = "coordinator/cmd/ao/go.mod"
 	aoReason = "the command line for people has a terminal; a server is built, scanned and updated " +
 		"without what that needs"
-	llmModule = "worker/llm/go.mod"
 	llmReason = "the models' SDKs take longer to compile than all the rest; only ao-llm-exec is built with them"
 )
 
@@ -312,9 +315,9 @@ func foreignModules(h *House) []string {
 		for line := range strings.Lines(f.Text) {
 			module, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "require "), " ")
 			for _, r := range moduleUsers {
-				if module == r.what && f.Path != r.only {
-					broken = append(broken, fmt.Sprintf("%s: only %s may require %s: %s", f.Path, r.only, r.what,
-						r.reason))
+				if module == r.what && !slices.Contains(r.only, f.Path) {
+					broken = append(broken, fmt.Sprintf("%s: only %s may require %s: %s", f.Path,
+						strings.Join(r.only, ", "), r.what, r.reason))
 				}
 			}
 		}

@@ -108,10 +108,10 @@ func TestRulesBite(t *testing.T) {
 
 		{"a server that requires a terminal", "coordinator/go.mod",
 			file("module ao/coordinator\n\nrequire (\n\tgolang.org/x/term v0.47.0\n)\n"),
-			"only coordinator/cmd/ao/go.mod may require golang.org/x/term"},
+			"only coordinator/cmd/ao/go.mod, scripts/allinone/go.mod may require golang.org/x/term"},
 		{"a terminal by way of something", "worker/go.mod",
 			file("module ao/worker\n\nrequire github.com/spf13/pflag v1.0.9 // indirect\n"),
-			"worker/go.mod: only coordinator/cmd/ao/go.mod may require github.com/spf13/pflag"},
+			"worker/go.mod: only coordinator/cmd/ao/go.mod, scripts/allinone/go.mod may require github.com/spf13"},
 		{"ao has a terminal", "coordinator/cmd/ao/go.mod",
 			file("module ao/coordinator/cmd/ao\n\nrequire golang.org/x/term v0.47.0\n"), ""},
 

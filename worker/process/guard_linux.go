@@ -16,15 +16,21 @@ import (
 // guardEnv is set in the environment of a guard process, to the instance it guards.
 const guardEnv = "AGENT_ORCHESTRATOR_GUARD"
 
+// AsGuard returns unless this process was started as the guard of another one; then it never does. A program whose
+// Guard comes after other things calls it first in main.
+func AsGuard() {
+	if instance := os.Getenv(guardEnv); instance != "" {
+		guard(instance)
+		os.Exit(0)
+	}
+}
+
 // Guard ensures that no process of this program outlives it, whatever kills it. Call it first in main. It starts a
 // second process of the same program, which waits for the end of the first and then kills everything with its marks.
 // In that process Guard never returns. After Guard this process must start programs with Run only: every orphan it
 // gets is reaped.
 func Guard() error {
-	if instance := os.Getenv(guardEnv); instance != "" {
-		guard(instance)
-		os.Exit(0)
-	}
+	AsGuard()
 	if marks.sole.Swap(true) {
 		return nil
 	}

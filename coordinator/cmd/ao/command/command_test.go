@@ -22,7 +22,7 @@ func ao(t *testing.T, url, in string, args ...string) (out, errs string, code in
 	t.Helper()
 	t.Setenv("AO_URL", url)
 	var o, e strings.Builder
-	code = Main(t.Context(), args, strings.NewReader(in), &o, &e)
+	code = Main(t.Context(), args, strings.NewReader(in), &o, &e, nil)
 	return o.String(), e.String(), code
 }
 
@@ -549,7 +549,7 @@ func TestInterrupted(t *testing.T) {
 	})
 	t.Setenv("AO_URL", url)
 	var out, errs strings.Builder
-	code := Main(ctx, []string{"run", "a", "-q"}, strings.NewReader(""), &out, &errs)
+	code := Main(ctx, []string{"run", "a", "-q"}, strings.NewReader(""), &out, &errs, nil)
 	if code != exitInterrupted || !strings.Contains(errs.String(), "ao stop run_1") ||
 		!strings.Contains(errs.String(), "continues") {
 		t.Errorf("got %d, %q", code, errs.String())
@@ -558,7 +558,7 @@ func TestInterrupted(t *testing.T) {
 	errs.Reset()
 	ctx, interrupt = context.WithCancel(t.Context())
 	defer interrupt()
-	code = Main(ctx, []string{"run", "a", "--json"}, strings.NewReader(""), &out, &errs)
+	code = Main(ctx, []string{"run", "a", "--json"}, strings.NewReader(""), &out, &errs, nil)
 	var e struct {
 		Error   string
 		Run     string `json:"run_id"`

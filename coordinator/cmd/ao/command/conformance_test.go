@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	t.Setenv("OWN", "variable")
 	ao := func(args ...string) (string, string, int) {
 		var out, errs strings.Builder
-		code := Main(t.Context(), append([]string{"conformance"}, args...), strings.NewReader(""), &out, &errs)
+		code := Main(t.Context(), append([]string{"conformance"}, args...), strings.NewReader(""), &out, &errs, nil)
 		return out.String(), errs.String(), code
 	}
 	out, errs, code := ao("--env", "OWN", "--", file, "good")

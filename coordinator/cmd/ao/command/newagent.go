@@ -116,7 +116,7 @@ func nextSteps(folder, name, kind string) string {
   agent.json   what callers see: its description and its parameters
   %[2]s   the program, an example in sh; any executable will do
 
-Runners read their agents when they start: start scripts/up, 'ao up' or the worker again. Then:
+A runner that reads this folder has it within two seconds:
   ao agents show %[2]s
   ao run %[2]s --param text="Hello there"
 `, folder, name)
@@ -125,7 +125,7 @@ Runners read their agents when they start: start scripts/up, 'ao up' or the work
   agent.json               what callers see: its description and the schema of its answers
   agent.system-prompt.md   what the model is told
 
-A coordinator that reads this folder has it within a second:
+A coordinator that reads this folder has it within two seconds:
   ao agents show %[2]s
   ao run %[2]s --prompt "What is new?"
 `, folder, name)

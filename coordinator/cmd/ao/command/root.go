@@ -21,9 +21,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Main runs the command in args and returns the exit code (see exit.go).
-func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
-	a := &app{in: in, out: out, terminal: isTerminal(out), errs: &lineWriter{w: errs}, now: time.Now}
+// Main runs the command in args and returns the exit code (see exit.go). up runs the whole system with its arguments,
+// and never returns; nil: this program does not have it.
+func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, up func(args []string)) int {
+	a := &app{up: up, in: in, out: out, terminal: isTerminal(out), errs: &lineWriter{w: errs}, now: time.Now}
 	root := a.root()
 	a.json = wantsJSON(args) // also for usage errors
 	root.SetArgs(args)
@@ -62,6 +63,7 @@ func isTerminal(w io.Writer) bool {
 
 const about = `The command line of Agent Orchestrator: start runs of agents, follow them, get their results.
 
+  ao up                                       start NATS, a coordinator and a worker here
   ao agents                                   list the agents
   ao run hello --param name=you               run one, wait, print the result
   ao runs                                     list runs
@@ -97,7 +99,7 @@ func (a *app) root() *cobra.Command {
 	for _, c := range []*cobra.Command{topCommand(a), dashboardCommand(a), sessionsCommand(a), agentsCommand(a),
 		schemasCommand(a), runnersCommand(a), callbacksCommand(a), auditCommand(a), settingsCommand(a), meCommand(a),
 		tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a),
-		doctorCommand(a), healthCommand(a)} {
+		doctorCommand(a), healthCommand(a), upCommand(a)} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}

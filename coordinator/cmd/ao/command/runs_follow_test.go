@@ -146,7 +146,7 @@ func TestFollowRuns(t *testing.T) {
 				var errs strings.Builder
 				out.enough, out.all = strings.Count(tt.want, "|")+1, cancel
 				code := Main(ctx, append(strings.Fields("runs -f "+tt.args), "--json="+
-					strconv.FormatBool(form == "json")), strings.NewReader(""), &out, &errs)
+					strconv.FormatBool(form == "json")), strings.NewReader(""), &out, &errs, nil)
 				got := statesOf(t, string(out.text), form == "json")
 				notes := strings.Count(errs.String(), "\n")
 				if got != tt.want || code != exitDone || form == "plain" && notes != tt.notes || form == "json" &&

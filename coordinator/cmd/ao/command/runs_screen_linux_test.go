@@ -56,7 +56,7 @@ func TestFollowRunsAtATerminal(t *testing.T) {
 				}
 				shown <- all
 			}()
-			code := Main(t.Context(), strings.Fields("runs -f "+tt.args), program, program, program)
+			code := Main(t.Context(), strings.Fields("runs -f "+tt.args), program, program, program, nil)
 			_, _ = program.WriteString("THE END")
 			all := <-shown
 			if code != exitDone || !strings.HasPrefix(all, enterScreen+cursorHome+"ao runs  http://127.0.0.1:") ||

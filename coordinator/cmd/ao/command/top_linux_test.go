@@ -77,7 +77,7 @@ func TestTopAtATerminal(t *testing.T) {
 				}
 				shown <- all.String()
 			}()
-			code := Main(t.Context(), []string{"top"}, program, program, program)
+			code := Main(t.Context(), []string{"top"}, program, program, program, nil)
 			after, err := term.GetState(int(program.Fd()))
 			if err != nil || code != exitDone || *after != *before {
 				t.Errorf("%d %v; the terminal was left as %v, it was %v", code, err, after, before)

@@ -146,7 +146,7 @@ func TestTopGoesOn(t *testing.T) {
 		return strings.Count(s, "ao top") == 4
 	}}
 	var errs strings.Builder
-	if code := Main(t.Context(), []string{"top"}, y, y, &errs); code != exitDone || errs.String() != "" {
+	if code := Main(t.Context(), []string{"top"}, y, y, &errs, nil); code != exitDone || errs.String() != "" {
 		t.Fatalf("%d %s", code, errs.String())
 	}
 	shown := y.shown.String()

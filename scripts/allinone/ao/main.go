@@ -1,0 +1,25 @@
+// Command ao is the command line of Agent Orchestrator with the whole system in it, for 'ao up'. scripts/up builds it,
+// and releases have it. The images of separate coordinators have coordinator/cmd/ao, which is 25 MB smaller.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"ao/coordinator/cmd/ao/command"
+	"ao/scripts/allinone/up"
+	"ao/worker/process"
+)
+
+func main() {
+	process.AsGuard()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	os.Exit(command.Main(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, func(args []string) {
+		os.Args = append([]string{os.Args[0]}, args...)
+		up.Embedded()
+		up.Main("ao up")
+	}))
+}

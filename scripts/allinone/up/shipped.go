@@ -1,0 +1,68 @@
+package up
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	coordinator "ao/coordinator/serve"
+	"ao/worker/agents"
+	"ao/worker/profiles"
+	worker "ao/worker/serve"
+)
+
+// embedded: without AO_PROFILES_DIR the embedded agents and profiles are used.
+var embedded bool
+
+// Embedded makes Main use an embedded NATS server, agents and profiles where the settings name no others.
+func Embedded() {
+	embedded = true
+	if os.Getenv("AO_NATS_URL") == "" {
+		os.Setenv("AO_NATS_URL", "embed")
+	}
+}
+
+// useShipped writes the example agents and profiles into the data folder, as they are laid out in the repository, and
+// uses them.
+func useShipped(c *coordinator.Config, w *worker.Config) error {
+	dir := filepath.Join(c.NATS.DataDir, "worker")
+	for name, files := range map[string]fs.FS{"agents": agents.Files, "profiles": profiles.Files} {
+		if err := write(files, filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	w.ProfilesDir = filepath.Join(dir, "profiles")
+	if len(w.Profiles) == 0 {
+		w.Profiles = []string{"procedural", "test"}
+	}
+	if len(c.Coordinator.AgentsDirs) == 0 {
+		c.Coordinator.AgentsSeed, c.Coordinator.AgentsWritable = filepath.Join(dir, "agents/autonomous"), true
+	}
+	return nil
+}
+
+// write writes files below dir. A script is executable.
+func write(files fs.FS, dir string) error {
+	return fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(dir, filepath.FromSlash(path))
+		if d.IsDir() {
+			return os.MkdirAll(to, 0o755)
+		}
+		text, err := fs.ReadFile(files, path)
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o644)
+		if bytes.HasPrefix(text, []byte("#!")) {
+			mode = 0o755
+		}
+		if old, err := os.ReadFile(to); err == nil && bytes.Equal(old, text) {
+			return nil
+		}
+		return os.WriteFile(to, text, mode)
+	})
+}

@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"ao/nats/natstest"
+)
+
+// TestAoUp: a program alone, in an empty folder, starts the whole system with the example agents. Agents that
+// 'ao agents new' makes work at once, and examples that were damaged are whole again after a restart.
+func TestAoUp(t *testing.T) {
+	t.Parallel()
+	programs, dir, addr := t.TempDir(), t.TempDir(), natstest.FreeAddr(t)
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", programs, "./scripts/allinone/ao")
+	build.Dir = root()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.Rename(filepath.Join(programs, "ao"), filepath.Join(bin, "ao-with-up")); err != nil {
+		t.Fatal(err)
+	}
+	s := &stack{t: t, dir: dir, url: "http://" + addr}
+	s.env = []string{"AO_URL=" + s.url, "AO_HTTP_ADDR=" + addr, "AO_NATS_LISTEN=none", "AO_DATA_DIR=", "AO_PROFILES=",
+		"AO_PROFILES_DIR=", "AO_NATS_URL="}
+	p := launch(t, "ao-with-up", dir, s.env, "up")
+	s.until("it is ready", func() bool { return s.get("/ready").code == 200 })
+	out, errs, code := s.exec("ao-with-up", "", nil, "run", "hello", "--param", "name=you")
+	if code != 0 || !strings.Contains(out, "Hello, you!") {
+		t.Errorf("hello: %d %s%s", code, out, errs)
+	}
+	s.has(s.post("/runs", `{"agent_name":"summarizer","prompt":"x","mode":"sync"}`), 200, `"completed"`)
+	for _, args := range []string{"mine --procedural", "thinker --autonomous"} {
+		out, errs, code := s.exec("ao-with-up", "", nil, append([]string{"agents", "new"}, strings.Fields(args)...)...)
+		if code != 0 {
+			t.Errorf("agents new %s: %d %s%s", args, code, out, errs)
+		}
+	}
+	s.until("the autonomous agent is read", func() bool { return s.get("/agents/thinker").code == 200 })
+	s.until("the procedural agent is read", func() bool { return s.get("/agents/mine").code == 200 })
+	s.has(s.sync("mine", `{"text":"one two three"}`), 200, `"words":3`)
+	s.has(s.post("/runs", `{"agent_name":"thinker","prompt":"x","mode":"sync"}`), 200, `"answer"`)
+
+	p.stop()
+	s.write(".ao/worker/agents/procedural/hello/hello", "#!/bin/sh\nexit 9\n")
+	p.start()
+	s.until("it is ready again", func() bool { return s.get("/ready").code == 200 })
+	s.has(s.sync("mine", `{"text":"one two three"}`), 200, `"words":3`)
+	s.has(s.sync("hello", `{}`), 200, "Hello, world!")
+	p.stop()
+	if code := p.ends(s); code != 0 {
+		t.Errorf("it ended with %d: %s", code, p.log.String())
+	}
+	if _, errs, code := s.exec("ao", "", nil, "up"); code != 1 || !strings.Contains(errs, "no servers in it") {
+		t.Errorf("an ao without servers: %d %s", code, errs)
+	}
+}
