@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -228,4 +229,7 @@ func conform(t *testing.T, l recordLog) {
 	is("waiting in all", q.Pending, uint64(2))
 }
 
-func TestMain(m *testing.M) { natstest.Main(m) }
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	natstest.Main(m)
+}

@@ -277,9 +277,9 @@ func (k *worker) beat() {
 }
 
 func (k *worker) beatTo(c *coordinator, b runnerapi.Heartbeat) {
-	heard := false
+	heard, at := false, time.Time{}
 	a := &act{key: k.name + " beat " + c.name}
-	a.do = func() time.Duration { heard = k.up && c.up && c.started && !k.deaf(a); return 0 }
+	a.do = func() time.Duration { heard, at = k.up && c.up && c.started && !k.deaf(a), time.Now(); return 0 }
 	if k.loop.call(k.ctx, a) != nil || !heard {
 		return
 	}
@@ -288,7 +288,7 @@ func (k *worker) beatTo(c *coordinator, b runnerapi.Heartbeat) {
 		return
 	}
 	_ = k.do(k.ctx, "reply", func() {
-		k.oracle.heard(k, b, c)
+		k.oracle.heard(k, b, c, at)
 		for _, key := range reply.Abandoned {
 			if a := k.attempts[key]; a != nil {
 				k.oracle.abandoned(a)

@@ -20,12 +20,15 @@ func (o *oracle) written(c *client, entries []entry) {
 		}
 		switch rec.Kind {
 		case subject.AcceptedKind, subject.QueuedKind, subject.SessionKind:
-			o.begins(e)
+			o.begins(rec, e)
 			o.again(rec)
 		case subject.ClaimedKind:
 			var claim run.Claim
 			if json.Unmarshal(e.Body, &claim) == nil && claim.RunnerID != "" {
 				o.first[claim.SessionID] = cmp.Or(o.first[claim.SessionID], rec.Run)
+				if o.erased[rec.Run] {
+					o.damaged[claim.SessionID] = true
+				}
 			}
 		case subject.DeletedKind:
 			o.deletes(rec.Session)
@@ -38,10 +41,10 @@ func (o *oracle) written(c *client, entries []entry) {
 	}
 }
 
-// begins notes a run's first record. One that was on its way while its session ended and was deleted starts the run
+// begins notes a run's first record. One, or a claim, that was on its way while its session was deleted starts the run
 // again: what is once only is known by the records that the deletion removed. Nobody promises anything about such a
 // session.
-func (o *oracle) begins(e entry) {
+func (o *oracle) begins(rec subject.Record, e entry) {
 	var r struct {
 		RunID     string `json:"run_id"`
 		SessionID string `json:"session_id"`
@@ -49,10 +52,11 @@ func (o *oracle) begins(e entry) {
 	}
 	_ = json.Unmarshal(e.Body, &r)
 	o.stored[r.RunID] = cmp.Or(r.AgentType, o.stored[r.RunID], "unknown")
-	if p := o.runs[r.RunID]; o.erased[r.RunID] && p != nil {
+	truncated := rec.N <= 1 && o.closed[r.RunID] && o.world.runs.first > 1 // nobody keeps so little outside of here
+	if p := o.runs[r.RunID]; (truncated || o.erased[r.RunID]) && p != nil {
 		o.damaged[p.session] = true
 	}
-	if o.erased[r.RunID] {
+	if truncated || o.erased[r.RunID] {
 		o.damaged[r.SessionID] = true
 	}
 }
