@@ -683,6 +683,22 @@ func TestTruncationLeavesNothingWrong(t *testing.T) {
 	}
 }
 
+// TestATruncatedRunKeepsItsPlace: of a run with several attempts, the first records are truncated. What is left begins
+// behind the next run of the session.
+func TestATruncatedRunKeepsItsPlace(t *testing.T) {
+	s := newStory(t)
+	a := s.run(s.session(), attempts(2)).queued(1).claimed(1, "rnr_1")
+	b := s.run(a.spec.SessionID).accepted()
+	a.ended(1, run.Failed, "rnr_1").queued(2).claimed(2, "rnr_1").ended(2, run.Completed, "rnr_1")
+	b.done()
+	for cut := range uint64(5) {
+		s.truncate(cut)
+		if r := s.close(time.Second); !r.OK {
+			t.Errorf("without the first %d records: %v", cut, r.Wrong)
+		}
+	}
+}
+
 func TestAYoungRunIsNotExcusedByTruncation(t *testing.T) {
 	s := newStory(t)
 	s.run(s.session()).done()
