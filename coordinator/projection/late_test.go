@@ -24,8 +24,10 @@ func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 			[]entry{queued, claimed, failed, late, a.queued(2), a.claimed(2), a.ended(2, run.Failed, 0)}, 4},
 		"another attempt waits": {
 			[]entry{queued, claimed, failed, a.queued(2), late, a.claimed(2), a.ended(2, run.Failed, 0)}, 5},
-		"the attempt moves in time":    {[]entry{queued, late, claimed, done}, 0},
-		"its session is deleted, then": {[]entry{queued, claimed, done, late, a.deleted()}, 4},
+		"the run is accepted once more": {[]entry{queued, claimed, done, a.accepted()}, 4},
+		"while it is open":              {[]entry{queued, a.accepted(), claimed, done}, 2},
+		"the attempt moves in time":     {[]entry{queued, late, claimed, done}, 0},
+		"its session is deleted, then":  {[]entry{queued, claimed, done, late, a.deleted()}, 4},
 		"it was cancelled": {[]entry{a.accepted(), a.claimedBy(1, ""), a.ended(1, run.Stopped, 0), late},
 			4},
 		"it moved, and again too late": {[]entry{queued, late, a.claimed(1), a.elsewhere(1, "procedural.x.third"),

@@ -52,6 +52,9 @@ func (f *reducer) accept(ch *Change, rec subject.Record, m Record) (int, error) 
 		r = f.begin(ch, id, &q.Spec, m)
 	} else {
 		ch.before(r)
+		if rec.Kind == subject.AcceptedKind && m.Seq > r.First { // a repeated request, delayed
+			f.late.all = append(f.late.all, LateRecord{m.Seq, m.Subject, r.First})
+		}
 	}
 	if rec.Kind == subject.QueuedKind {
 		f.queue(ch, r, rec, &q, m)

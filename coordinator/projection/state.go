@@ -318,9 +318,9 @@ type dirtySet struct {
 // maxFingerprints is how many records are remembered by their fingerprints.
 const maxFingerprints = 16
 
-// LateRecord is a queued record of an attempt that was already claimed or over: a coordinator's delayed dispatch into
-// another queue. It changes nothing. But its queue still delivers it, and only the attempt's claim keeps a worker from
-// starting the attempt again.
+// LateRecord is a record that changes nothing, but would start its run again if only that record were kept. It is a
+// queued record of an attempt that was already claimed or over (a coordinator's delayed dispatch into another queue),
+// whose queue still delivers it, or an accepted record of a run that was queued before (a delayed repeated request).
 type LateRecord struct {
 	Seq     uint64
 	Subject string

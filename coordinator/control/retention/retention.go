@@ -61,7 +61,7 @@ const Step = 10_000
 // removes an open run or one with a pending callback. Several coordinators may do this at once.
 func (r *Controller) Truncate(ctx context.Context, step uint64) {
 	if err := r.dropLate(ctx); err != nil {
-		r.Log.Warn("late queued records not purged, retrying", "err", err)
+		r.Log.Warn("late records not purged, retrying", "err", err)
 	}
 	before := r.History.Prunable(r.Keep, time.Now().Add(-r.Old), time.Now().Add(-r.Reported))
 	state, err := r.Stream.State(ctx)
