@@ -24,8 +24,7 @@ func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
 	if o.Status == run.Failed && o.Error != nil && a.AllowsRetry(a.Attempt) { // otherwise the reason would be lost
 		why := string(process.Cut([]byte(o.Error.Message), maxMessage))
 		ev.emit(a.recordCtx, run.EventMessage, run.TextMessage("system",
-			fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt,
-				a.Attempts, why)))
+			fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt, a.Attempts, why)))
 	}
 	_, span := trace.Start(a.ctx, "ended")
 	seq := ev.flush(a.recordCtx)

@@ -87,8 +87,7 @@ func (e *events) dropOversized(ctx context.Context, bytes int) {
 	e.oversized = bytes
 	e.mu.Unlock()
 	e.emit(ctx, run.EventMessage, run.TextMessage("system",
-		fmt.Sprintf("an event of %d bytes is dropped; the limit is %d",
-			bytes, maxEvent)))
+		fmt.Sprintf("an event of %d bytes is dropped; the limit is %d", bytes, maxEvent)))
 }
 
 // oversizedFault returns why a run without a result fails: its result may have been in an event that was dropped as
@@ -101,8 +100,7 @@ func (e *events) oversizedFault() *fault.Fault {
 	}
 	return fault.New(fault.Internal, "event_too_large", fmt.Sprintf(
 		"the run gave no result, and an event of %d bytes was dropped (limit %d); return large data as the result",
-		e.oversized, maxEvent)).
-		With("size", e.oversized).With("limit", maxEvent)
+		e.oversized, maxEvent)).With("size", e.oversized).With("limit", maxEvent)
 }
 
 // flush waits until every event and the binding are written, and returns the last event's sequence; 0: none.

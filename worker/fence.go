@@ -43,7 +43,6 @@ func (f *fence) check(now time.Time) {
 	f.attempts.fence(now, f.remote.lease()-f.remote.fenceMargin(), func(a *attempt, silent time.Duration) {
 		f.killed.Add(1)
 		f.log.Warn("heartbeats were not answered for nearly a lease, and the run may be attempted again: killing its "+
-			"executor, no end record",
-			"run", a, "silent", silent.Round(time.Millisecond), "lease", f.remote.lease())
+			"executor, no end record", "run", a, "silent", silent.Round(time.Millisecond), "lease", f.remote.lease())
 	})
 }

@@ -100,6 +100,5 @@ func (f *substitution) value(path, name string) (string, error) {
 	}
 	return "", fault.New(fault.Internal, codeVariable,
 		fmt.Sprintf("%s of agent %q names the variable ${%s}, which this worker does not have: %s", path, f.agent, name,
-			fix)).
-		With("variable", name)
+			fix)).With("variable", name)
 }

@@ -72,8 +72,7 @@ func (c Caller) KeyScope() string { return c.key }
 func (c Caller) RequireScope(s Scope) error {
 	if c.Session == "" && c.Scope < s {
 		return fault.Newf(fault.Forbidden, "This needs a token with scope %s, and token %q has %s; whoever runs the "+
-			"coordinator makes one with: ao tokens create --scope %s", s, c.Name, c.Scope, s).
-			With("scope", s.String())
+			"coordinator makes one with: ao tokens create --scope %s", s, c.Name, c.Scope, s).With("scope", s.String())
 	}
 	return nil
 }

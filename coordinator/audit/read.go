@@ -197,7 +197,6 @@ func (l *scan) wants(e Entry) bool {
 		by = *e.Actor
 	}
 	return (l.Actor == "" || slices.Contains([]string{by.Name, by.Kind, by.Session, by.Run, by.Runner, by.Credential},
-		l.Actor)) &&
-		(l.Action == "" || e.Action == l.Action || strings.HasPrefix(e.Action, l.Action+".")) &&
+		l.Actor)) && (l.Action == "" || e.Action == l.Action || strings.HasPrefix(e.Action, l.Action+".")) &&
 		(l.Run == "" || e.Run == l.Run || by.Run == l.Run)
 }

@@ -120,8 +120,7 @@ func (a *Account) limits() bool { return a != nil && a.b != nil }
 
 // errFull tells a caller that there is no room.
 var errFull = fault.New(fault.Unavailable, "",
-	"too many large bodies are being handled (AO_BODY_MEMORY); try again in a moment").
-	After(2 * time.Second)
+	"too many large bodies are being handled (AO_BODY_MEMORY); try again in a moment").After(2 * time.Second)
 
 // Take takes n more bytes, ahead of those who wait. Unavailable: there is no room; what was taken before stays.
 func (a *Account) Take(n int64) error {

@@ -52,8 +52,7 @@ func (b *callbackVerifier) report(rec subject.Record, f fields) {
 	if first, e := b.find(f.children[0]); rec.Run != f.children[0] {
 		b.wrong(kindCallback, name,
 			fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run,
-				f.children[0]),
-		)
+				f.children[0]))
 	} else if first != 0 {
 		misses := int(e.misses)
 		if e.turn != 0 && !b.delivered(e) {
@@ -103,10 +102,8 @@ func (b *callbackVerifier) reportChild(turnID string, turn, parent uint32, id st
 	case !e.is(final):
 		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run, which had not ended", turnID))
 	case b.delivered(e):
-		b.wrong(kindTwice, id,
-			fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s",
-				b.runStates.at(e.turn).id.runID(), turnID),
-		)
+		b.wrong(kindTwice, id, fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s",
+			b.runStates.at(e.turn).id.runID(), turnID))
 		return
 	}
 	if e.turn != 0 {

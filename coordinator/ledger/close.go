@@ -48,15 +48,13 @@ func (b *Verifier) Close(now time.Time, last uint64) Report {
 		}
 	})
 	if c := r.Runs; c.Accepted != c.Waiting+c.Running+c.Ended {
-		b.keep(
-			violation{
-				Wrong: Wrong{
-					Kind: kindSum,
-					Message: fmt.Sprintf("%d runs were accepted, but %d wait, %d run and %d have ended, which makes %d",
-						c.Accepted, c.Waiting, c.Running, c.Ended, c.Waiting+c.Running+c.Ended),
-				},
+		b.keep(violation{
+			Wrong: Wrong{
+				Kind: kindSum,
+				Message: fmt.Sprintf("%d runs were accepted, but %d wait, %d run and %d have ended, which makes %d",
+					c.Accepted, c.Waiting, c.Running, c.Ended, c.Waiting+c.Running+c.Ended),
 			},
-		)
+		})
 	}
 	r.Wrong = []Wrong{}
 	for _, f := range b.violations {
@@ -156,19 +154,15 @@ func (b *runVerifier) count(r *Report, at uint32, e *runState, now time.Time) {
 			fmt.Sprintf("A coordinator claimed attempt %d to end it, and it has no end record", e.claimed))
 	}
 	if l := b.live[at]; l.reportedAt != 0 && now.Sub(time.Unix(0, l.reportedAt)) > overdueResult {
-		b.keep(
-			violation{
-				Wrong: Wrong{
-					Kind:     kindUnchecked,
-					RunID:    e.id.runID(),
-					Sequence: l.result,
-					Message: fmt.Sprintf(
-						"The result of attempt %d was reported %s ago, and no coordinator has written the end record",
-						l.n,
-						now.Sub(time.Unix(0, l.reportedAt)).Round(time.Second),
-					),
-				},
+		b.keep(violation{
+			Wrong: Wrong{
+				Kind:     kindUnchecked,
+				RunID:    e.id.runID(),
+				Sequence: l.result,
+				Message: fmt.Sprintf(
+					"The result of attempt %d was reported %s ago, and no coordinator has written the end record",
+					l.n, now.Sub(time.Unix(0, l.reportedAt)).Round(time.Second)),
 			},
-		)
+		})
 	}
 }

@@ -52,8 +52,7 @@ func (b *runVerifier) accept(rec subject.Record, f fields) {
 	if f.run != rec.Run || f.session == "" || rec.Session != "" && rec.Session != f.session {
 		b.wrong(kindMismatch, rec.Run,
 			fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which contradicts its subject", b.seq,
-				rec.Kind, f.run, f.session),
-		)
+				rec.Kind, f.run, f.session))
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -217,12 +216,9 @@ func (b *runVerifier) turn(at uint32, e *runState, rec subject.Record) {
 	}
 	if before := b.runStates.at(open[0]); open[0] != at {
 		b.note( // its first record may be truncated, and one of a later attempt taken for it
-			kindOrder,
-			rec.Run,
-			cutOff,
+			kindOrder, rec.Run, cutOff,
 			fmt.Sprintf("The run was claimed although run %s of its session came before it, and had not ended",
-				before.id.runID()),
-		)
+				before.id.runID()))
 	}
 }
 
@@ -296,8 +292,7 @@ func (b *runVerifier) workerRecord(rec subject.Record, f fields) {
 	case e.is(running) && l.n == f.attempt && (l.runner != f.runner || l.key != rec.Key):
 		b.wrong(kindStranger, rec.Run,
 			fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq, rec.Kind,
-				who(f.runner)),
-		)
+				who(f.runner)))
 	}
 }
 

@@ -88,8 +88,7 @@ func (b *Verifier) Add(m bus.Message) {
 	if s != "" && subject.Partition(s) != rec.Partition {
 		b.wrong(kindMismatch, rec.Run,
 			fmt.Sprintf("Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq, rec.Kind, s,
-				rec.Partition, subject.Partition(s)),
-		)
+				rec.Partition, subject.Partition(s)))
 	}
 	if enter := b.apply[rec.Kind]; enter != nil {
 		enter(rec, f)
@@ -143,8 +142,7 @@ func (b *Verifier) checkNames(rec *subject.Record, f fields) bool {
 		if _, ok := runIdent(id); id != "" && !ok {
 			b.wrong(kindUnreadable, "",
 				fmt.Sprintf("Record %d (%s) is of run %.80q, which is not an id that a coordinator makes", b.seq,
-					rec.Kind, id),
-			)
+					rec.Kind, id))
 			return false
 		}
 	}

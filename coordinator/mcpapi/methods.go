@@ -185,8 +185,7 @@ func filterTools(next mcp.MethodHandler) mcp.MethodHandler {
 			list.CacheScope = "private"
 			list.Tools = slices.DeleteFunc(list.Tools, func(shown *mcp.Tool) bool {
 				return slices.ContainsFunc(tools, func(t tool) bool {
-					return t.name == shown.Name &&
-						t.refuses(x.who) != nil
+					return t.name == shown.Name && t.refuses(x.who) != nil
 				})
 			})
 		}

@@ -189,8 +189,7 @@ func pollHint(session string) string {
 
 // await waits for the end of a run and reports progress. A client that stops waiting ends no run.
 func (a *API) await(x *call, acc runs.Accepted, most time.Duration) (any, error) {
-	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (runs.Outcome, bool,
-		error) {
+	out, ended, err := a.end(x, acc.SessionID, acc.RunID, most, func(ctx context.Context) (runs.Outcome, bool, error) {
 		return a.cfg.Runs.Finish(ctx, acc)
 	})
 	switch {

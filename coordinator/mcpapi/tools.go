@@ -79,8 +79,7 @@ Keep session_id: with resume_agent_session the conversation of an autonomous age
 			`"additional_demands":{"type":"object","description":"What the runner must have: it runs nowhere else.",` +
 			`"properties":{"hostname":{"type":"string"},"project_dir":{"type":"string"},` +
 			`"executor_profile":{"type":"string"},"executor_type":{"type":"string","enum":["autonomous",` +
-			`"procedural"]},"tags":{"type":"array","items":{"type":"string"}}}},` +
-			outputArgs + `}}`,
+			`"procedural"]},"tags":{"type":"array","items":{"type":"string"}}}},` + outputArgs + `}}`,
 	},
 	{
 		name: "resume_agent_session", title: "Resume an agent", scope: access.Run, forSessions: true,
@@ -100,8 +99,7 @@ It takes "prompt" only, whatever parameters_schema the agent has: that is for st
 		readOnly: true,
 		do:       (*API).status,
 		description: `How a session stands: pending, running, idle, stopping, finished, stopped or ` +
-			`failed; and of its ` +
-			`newest run why it waits, or why it failed.`,
+			`failed; and of its newest run why it waits, or why it failed.`,
 		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
 			sessionArg + `}}`,
 	},
@@ -110,8 +108,7 @@ It takes "prompt" only, whatever parameters_schema the agent has: that is for st
 		readOnly: true,
 		do:       (*API).resultOf,
 		description: `The result of a session's newest ended run. With wait_seconds it waits for the ` +
-			`newest run to end ` +
-			`first; that is better than asking again and again.`,
+			`newest run to end first; that is better than asking again and again.`,
 		inputSchema: `{"type":"object","required":["session_id"],"additionalProperties":false,"properties":{` +
 			sessionArg +
 			`,"wait_seconds":{"type":"integer","minimum":0,"maximum":600,"description":"How long to wait for the end,` +
@@ -121,8 +118,7 @@ It takes "prompt" only, whatever parameters_schema the agent has: that is for st
 		name: "list_agent_sessions", title: "List sessions", scope: access.Read, forSessions: true, readOnly: true,
 		do: (*API).sessions,
 		description: `List sessions, newest first. An agent that Agent Orchestrator runs sees those that ` +
-			`it started, or, ` +
-			`with parent_session_id, those that one of them started.`,
+			`it started, or, with parent_session_id, those that one of them started.`,
 		inputSchema: `{"type":"object","additionalProperties":false,"properties":{` +
 			`"status":{"type":"string","enum":["pending","running","idle","stopping","finished","stopped","failed"]},` +
 			`"agent_name":{"type":"string"},"parent_session_id":{"type":"string","description":"Only sessions that ` +
@@ -154,7 +150,6 @@ The sessions that it started go on; the answer's open_below names their runs. Wi
 			`their call instead.`,
 		inputSchema: `{"type":"object","required":["name","schema"],"additionalProperties":false,"properties":{` +
 			`"name":{"type":"string","description":"1 to 60 letters, digits, _ or -."},` +
-			`"description":{"type":"string"},` +
-			`"schema":{"type":"object","description":"The JSON Schema."}}}`,
+			`"description":{"type":"string"},"schema":{"type":"object","description":"The JSON Schema."}}}`,
 	},
 }

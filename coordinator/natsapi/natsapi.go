@@ -124,8 +124,7 @@ func (s *service) begin() bool {
 func (s *service) handle(e *endpoint, r micro.Request) {
 	if !s.begin() {
 		s.answer(e, r.Reply(), reply{},
-			fault.New(fault.Unavailable, "", "This coordinator is shutting down; try again").
-				After(time.Second), 0)
+			fault.New(fault.Unavailable, "", "This coordinator is shutting down; try again").After(time.Second), 0)
 		return
 	}
 	req, to := &request{header: nats.Header(r.Headers()), body: r.Data()}, r.Reply()

@@ -125,8 +125,7 @@ func (p *Previewer) answer(ctx context.Context, s *schema.Schema, text string, s
 	ctx, cancel := context.WithTimeout(ctx, maxWork)
 	defer cancel()
 	found := outputschema.Find(text, strict, func(v json.RawMessage) bool {
-		return ctx.Err() == nil &&
-			s.Check(v) == nil
+		return ctx.Err() == nil && s.Check(v) == nil
 	})
 	a := &AnswerVerdict{Candidates: []Candidate{}, Found: len(found.Candidates)}
 	if found.Chosen < 0 {

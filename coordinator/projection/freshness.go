@@ -125,8 +125,7 @@ func (w *Follower) Ready() error {
 			"record %d was written by a newer version than this one; update this coordinator", newer)
 	case !w.p.live.Load():
 		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq,
-			max(seq, w.goal.Load())).
-			After(time.Second)
+			max(seq, w.goal.Load())).After(time.Second)
 	case suspected != nil && time.Since(*suspected) > lossGrace:
 		return fault.New(fault.Unavailable, "", "NATS may have lost records; checking").After(time.Second)
 	case !w.intact():

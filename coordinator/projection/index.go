@@ -130,9 +130,7 @@ func (x *Index) CannotStart(id string) bool {
 	return read(x.p, func(f *reducer) bool {
 		r := f.run(id)
 		return x.p.live.Load() && r != nil && r.live != nil && r.live.snap.Spec.Type == run.Resume &&
-			r.session.turn() == r &&
-			r.session.firstRow != r &&
-			!r.session.resumes()
+			r.session.turn() == r && r.session.firstRow != r && !r.session.resumes()
 	})
 }
 

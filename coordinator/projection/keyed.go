@@ -89,8 +89,7 @@ const CodeRecordVersion = "record_version"
 func NewerVersionError() *fault.Fault {
 	return fault.New(fault.Internal, CodeRecordVersion,
 		"The runner wrote a record of this run in a newer version than the coordinators allow; it is not read. Update "+
-			"the coordinators, or run the worker in their version",
-	)
+			"the coordinators, or run the worker in their version")
 }
 
 // RecordVersion returns the version of a record; 0: it is unreadable.

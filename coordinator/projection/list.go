@@ -286,8 +286,7 @@ func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.R
 	}
 	if !ended {
 		return run.Result{}, run.Run{}, fault.New(fault.Conflict, "run_not_ended", "No run of session "+id+
-			" has ended yet").
-			With("session_id", id)
+			" has ended yet").With("session_id", id)
 	}
 	return x.reader.result(ctx, at)
 }

@@ -34,11 +34,9 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	asking, cancel := context.WithTimeout(ctx, behind)
 	defer cancel()
 	if state, err := w.source.State(asking); err == nil && state.Last < seq {
-		return fault.New(fault.Conflict, "position_unknown",
-			fmt.Sprintf(
-				"Position %d is beyond the end of the history, which is %d: forget it, and read again from the start",
-				seq, state.Last),
-		)
+		return fault.New(fault.Conflict, "position_unknown", fmt.Sprintf(
+			"Position %d is beyond the end of the history, which is %d: forget it, and read again from the start",
+			seq, state.Last))
 	}
 	return fault.Newf(fault.Unavailable,
 		"this coordinator has read up to position %d, not to %d yet; try again in a moment", w.p.Seq(), seq).

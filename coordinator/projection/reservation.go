@@ -33,10 +33,8 @@ func (d *callbacks) reserveRun(id, session string, next []byte, children []*row,
 func (d *callbacks) fillReservation(id ident, r *row) {
 	if p, ok := d.reserved[id]; ok {
 		delete(d.reserved, id)
-		d.attachChildren(r,
-			slices.DeleteFunc(p.children,
-				func(child *row) bool { return child.Evicted || !child.Reported || child.turn != nil }),
-		)
+		d.attachChildren(r, slices.DeleteFunc(p.children,
+			func(child *row) bool { return child.Evicted || !child.Reported || child.turn != nil }))
 	}
 }
 

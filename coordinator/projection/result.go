@@ -57,8 +57,7 @@ func (f *reducer) mayComplete(r *row, mark string) bool {
 func errUnchecked() *fault.Fault {
 	return fault.New(fault.Internal, "result_unchecked",
 		"The runner itself reported the run as completed, but a result with an output schema counts only after a "+
-			"coordinator has checked it; it is not shown",
-	)
+			"coordinator has checked it; it is not shown")
 }
 
 // ErrUnreadable says that a stored record or body is invalid, and will remain so.

@@ -225,9 +225,7 @@ func (x *Reader) result(ctx context.Context, s runView) (run.Result, run.Run, er
 		return run.Result{}, r,
 			fault.New(fault.Conflict, "run_not_ended",
 				fmt.Sprintf("Run %s has not ended; it is %s. GET /runs/%s/wait waits for its end", s.id, s.status,
-					s.id)).
-				With("run_id", s.id).
-				With("status", s.status)
+					s.id)).With("run_id", s.id).With("status", s.status)
 	}
 	e, err := x.endRecord(ctx, s)
 	if err != nil {
@@ -239,9 +237,7 @@ func (x *Reader) result(ctx context.Context, s runView) (run.Result, run.Run, er
 	}
 	if res == nil {
 		f := fault.New(fault.Conflict, "no_result", fmt.Sprintf("Run %s ended as %s and has no result", s.id,
-			s.status)).
-			With("run_id", s.id).
-			With("status", s.status)
+			s.status)).With("run_id", s.id).With("status", s.status)
 		if e.Error != nil {
 			f.Message += ": " + e.Error.Message
 			f.With("run_error", e.Error)

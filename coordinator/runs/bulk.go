@@ -59,8 +59,7 @@ func (a *Bulk) RetryAll(ctx context.Context, m RetrySelection) (BulkResult, erro
 	for _, s := range m.Filter.Statuses {
 		if !slices.Contains(ended, s) {
 			return BulkResult{}, fault.Newf(fault.Invalid, "status %.40q is none of %v: only ended runs can be "+
-				"retried "+
-				"in bulk", s, ended).With("field", "status")
+				"retried in bulk", s, ended).With("field", "status")
 		}
 	}
 	b, err := a.batch(ctx, m)

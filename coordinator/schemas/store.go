@@ -174,8 +174,7 @@ func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 		return err
 	case len(users) > 0:
 		return fault.Newf(fault.Conflict, "Schema %q is the output schema of agent %q; change or delete that first",
-			name, users[0]).
-			With("output_schema_name", name).With("agent_names", users)
+			name, users[0]).With("output_schema_name", name).With("agent_names", users)
 	}
 	b := st.Bucket
 	for range 8 { // others may delete and create it at the same time

@@ -24,13 +24,11 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	}
 	if open := t.history.Open(id); len(open) > 0 {
 		return fault.Newf(fault.Conflict, "session %s has %d open runs; stop it first (POST "+
-			"/sessions/%s/stop)", id, len(open), id).
-			With("session_id", id).With("run_id", open[0].Spec.ID)
+			"/sessions/%s/stop)", id, len(open), id).With("session_id", id).With("run_id", open[0].Spec.ID)
 	}
 	if child := t.history.UndeliveredRun(id); child != "" {
 		return fault.Newf(fault.Conflict, "the callback of run %s is pending until the turn of its parent session "+
-			"ends; then delete session %s again", child, id).
-			With("session_id", id).With("run_id", child)
+			"ends; then delete session %s again", child, id).With("session_id", id).With("run_id", child)
 	}
 	if t.history.StoppingBelow(id) {
 		return fault.Newf(fault.Conflict, "runs below session %s are being stopped with their tree; delete it when "+

@@ -44,8 +44,7 @@ func (t *Tokens) SessionOf(ctx context.Context, token string) (session string, e
 	if err := t.history.Ready(); err != nil { // the history has not been read
 		return "", fault.Wrap(fault.Unavailable, "", "Not ready to check tokens", err).After(time.Second)
 	}
-	return "", fault.New(fault.Unauthorized, "", "session token has expired: its run is over").
-		With("run_id", id)
+	return "", fault.New(fault.Unauthorized, "", "session token has expired: its run is over").With("run_id", id)
 }
 
 // ActiveSession returns the session of an attempt that was claimed and has not ended.

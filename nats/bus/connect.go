@@ -36,8 +36,7 @@ func Options(name string, log *slog.Logger) []nats.Option {
 			}
 		}),
 		nats.ReconnectHandler(func(nc *nats.Conn) {
-			log.Info("NATS connection restored", "url",
-				RedactURL(nc.ConnectedUrl()))
+			log.Info("NATS connection restored", "url", RedactURL(nc.ConnectedUrl()))
 		}),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			subject := ""
@@ -63,8 +62,7 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 		}
 		if loginRefused(err) {
 			return nil, fmt.Errorf("NATS at %s refuses the login: %w; check AO_NATS_CREDS, and whether the "+
-				"server has this user",
-				RedactURL(address), described{err})
+				"server has this user", RedactURL(address), described{err})
 		}
 		if time.Since(logged) > 5*time.Second {
 			log.Warn("waiting for NATS: start one with `nats-server -js`, or `docker compose up nats`, "+
@@ -75,8 +73,7 @@ func Connect(ctx context.Context, address, name string, log *slog.Logger, more .
 		clock.Sleep(ctx, 250*time.Millisecond)
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("NATS at %s is not reachable: %w; start one with `nats-server -js`, or set "+
-				"AO_NATS_URL",
-				RedactURL(address), described{err})
+				"AO_NATS_URL", RedactURL(address), described{err})
 		}
 	}
 }

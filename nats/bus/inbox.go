@@ -33,17 +33,15 @@ func (b *Queues) Inbox(ctx context.Context, do func(context.Context, InboxMessag
 		return err
 	}
 	var t *Poller
-	t = b.Poller(
-		func() int { return inboxWorkers - int(busy.Load()) },
-		func(ctx context.Context, d Delivery) {
-			busy.Add(1)
-			wg.Go(func() {
-				defer t.Wake()
-				defer busy.Add(-1)
-				m := InboxMessage{Message: d.Message, Header: d.Header, Key: keys(d.Seq)}
-				settle(ctx, d, do(ctx, m))
-			})
+	t = b.Poller(func() int { return inboxWorkers - int(busy.Load()) }, func(ctx context.Context, d Delivery) {
+		busy.Add(1)
+		wg.Go(func() {
+			defer t.Wake()
+			defer busy.Add(-1)
+			m := InboxMessage{Message: d.Message, Header: d.Header, Key: keys(d.Seq)}
+			settle(ctx, d, do(ctx, m))
 		})
+	})
 	return t.poll(ctx, subject.Inbox, subject.InboxDurable)
 }
 

@@ -31,14 +31,12 @@ func (l Login) Options() ([]nats.Option, error) {
 		text, err := os.ReadFile(l.Creds)
 		if err != nil {
 			return nil, fmt.Errorf("AO_NATS_CREDS %q cannot be read: %s; name the file nats.nk that 'ao init' "+
-				"made for this program",
-				l.Creds, fault.Describe(err))
+				"made for this program", l.Creds, fault.Describe(err))
 		}
 		pair, err := nkeys.ParseDecoratedUserNKey(text)
 		if err != nil { // the cause may show the file's content
 			return nil, fmt.Errorf("AO_NATS_CREDS %q holds no nkey of a user (a line that begins with SU); 'ao "+
-				"init' makes such files",
-				l.Creds)
+				"init' makes such files", l.Creds)
 		}
 		defer pair.Wipe()
 		key, err := pair.PublicKey()

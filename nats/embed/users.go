@@ -28,8 +28,7 @@ func readUsers(file string) (*server.Options, map[users.Role]users.Credential, e
 		at := slices.IndexFunc(opts.Accounts, func(a *server.Account) bool { return a.Name == role.Account() })
 		if at < 0 {
 			return nil, nil, fmt.Errorf("AO_NATS_USERS %q has no account %s; name the file nats/users.conf that "+
-				"'ao init' makes",
-				file, role.Account())
+				"'ao init' makes", file, role.Account())
 		}
 		c, err := users.New("this process", role)
 		if err != nil {

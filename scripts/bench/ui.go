@@ -133,10 +133,8 @@ func (s screen) eventsOf(ctx context.Context, of string) error {
 	}
 	nodes, err := eval[float64](p, `document.querySelectorAll("*").length`)
 	fmt.Printf("%d events on the page of /%s: heap %.1f MiB, then %.1f: %s more; %s; all shown after %.1f s; frames "+
-		"meanwhile %s: p95 %s\n",
-		s.uiEvents, of, before, after, compareToBudget(after-before, maxGrowth, "MiB"),
-		compareToBudget(nodes, maxNodes, "nodes"),
-		took.Seconds(), f, compareToBudget(f.P95, maxFrame, "ms"))
+		"meanwhile %s: p95 %s\n", s.uiEvents, of, before, after, compareToBudget(after-before, maxGrowth, "MiB"),
+		compareToBudget(nodes, maxNodes, "nodes"), took.Seconds(), f, compareToBudget(f.P95, maxFrame, "ms"))
 	return err
 }
 
@@ -209,8 +207,7 @@ func (s screen) list(ctx context.Context) error {
 		return err
 	}
 	return s.printScrolling(p, fmt.Sprintf("a list of %d runs: shown after %.0f ms, %d requests, %d of them for files,"+
-		" %.0f KiB; a search answers in %.0f ms",
-		s.uiRuns, at, requests, files, bytes/1024, found))
+		" %.0f KiB; a search answers in %.0f ms", s.uiRuns, at, requests, files, bytes/1024, found))
 }
 
 // promptBody returns a request with a realistic prompt.

@@ -46,8 +46,7 @@ func sizes(h *House) (methods, foreign map[string]int) {
 	embeds, types := map[string][]string{}, typesOf(h)
 	for _, f := range h.Files {
 		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", shared},
-			f.Package()) ||
-			anyCovers([]string{"ao/coordinator/serve/...", "ao/worker/serve"}, f.Package()) {
+			f.Package()) || anyCovers([]string{"ao/coordinator/serve/...", "ao/worker/serve"}, f.Package()) {
 			continue
 		}
 		ours := oursIn(f)

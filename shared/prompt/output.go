@@ -17,8 +17,7 @@ const maxIndented = 512 << 10
 func Format(schema json.RawMessage) string {
 	text := pretty(schema)
 	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
-	return "## Required Output Format\n\n" +
-		"You MUST provide structured output as JSON conforming to this schema:\n\n" +
+	return "## Required Output Format\n\nYou MUST provide structured output as JSON conforming to this schema:\n\n" +
 		fence + "json\n" + text + "\n" + fence + "\n\n" +
 		"Your final response MUST be valid JSON that matches this schema exactly. Output ONLY the JSON, no " +
 		"additional text."

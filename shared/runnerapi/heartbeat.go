@@ -36,5 +36,4 @@ func ReadHeartbeat(body []byte) (b Heartbeat, err error) {
 var errHeartbeatTooLarge = fault.Newf(fault.TooLarge,
 	"a heartbeat may have %d bytes, %d attempts and %d idle sessions: "+
 		"name the attempts in several heartbeats, and list fewer idle sessions", maxHeartbeatBytes,
-	MaxHeartbeatAttempts,
-	MaxHeartbeatIdle)
+	MaxHeartbeatAttempts, MaxHeartbeatIdle)

@@ -139,8 +139,7 @@ func (w RoutingKey) IsBase() bool {
 func (r Runner) Matches(w RoutingKey) bool {
 	fits := func(want, have string) bool { return want == "" || want == have }
 	return w.Type == r.ExecutorType && fits(w.Profile, r.ExecutorProfile) && fits(w.Hostname, r.Hostname) &&
-		fits(w.ProjectDir, r.ProjectDir) &&
-		r.hasTags(w.Tags) && r.servesAll(w.Agents)
+		fits(w.ProjectDir, r.ProjectDir) && r.hasTags(w.Tags) && r.servesAll(w.Agents)
 }
 
 func (r Runner) hasTags(want []string) bool {

@@ -120,8 +120,7 @@ func (f *flattener) objects() {
 		}
 	}
 	if r.Names != nil || r.MinProperties != nil || r.MaxProperties != nil || r.Properties != nil || r.Patterns != nil ||
-		r.Additional != nil ||
-		r.Closed || r.Required != nil || r.Dependencies != nil {
+		r.Additional != nil || r.Closed || r.Required != nil || r.Dependencies != nil {
 		f.out["object"] = r
 	}
 }

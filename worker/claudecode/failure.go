@@ -92,8 +92,7 @@ func (t failure) classify(c config, session string, exit process.Exit) *fault.Fa
 		return fault.New(fault.Internal, codePermissionMode,
 			"Claude Code refuses the permission mode bypassPermissions to root. Run the worker as another user, or "+
 				"use acceptEdits or dontAsk with allowed_tools in the profile's config; in a disposable "+
-				"sandbox, allow "+
-				"IS_SANDBOX in the profile's env and set it to 1")
+				"sandbox, allow IS_SANDBOX in the profile's env and set it to 1")
 	case t.subtype == "" && strings.Contains(stderr, "unknown option"):
 		return fault.New(fault.Internal, codeFailed, exit.Reason()+
 			". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 "+

@@ -240,10 +240,9 @@ func (c Enforcer) endedEarly(o run.Outcome, before *run.Result, n, retries int, 
 			fault.Field{Name: "output_errors", Value: c.rejected[len(c.rejected)-1].Errors})
 		o.Error = &why
 	}
-	host.Emit(run.EventMessage,
-		run.TextMessage("system",
-			fmt.Sprintf("the run ended %s during a retry for output that matches its output schema (retry %d of %d)",
-				o.Status, n-1, retries)))
+	host.Emit(run.EventMessage, run.TextMessage("system",
+		fmt.Sprintf("the run ended %s during a retry for output that matches its output schema (retry %d of %d)",
+			o.Status, n-1, retries)))
 	return o
 }
 

@@ -24,8 +24,7 @@ const (
 )
 
 const noLandlock = "the kernel's Landlock is not available (%w), so programs cannot be denied these files: it needs " +
-	"Linux 5.13 or " +
-	"newer with landlock among its security modules (kernel parameter lsm=), " +
+	"Linux 5.13 or newer with landlock among its security modules (kernel parameter lsm=), " +
 	"and in a container an engine that allows it (Docker 20.10.13 or newer). Without this setting the worker starts, " +
 	"but programs without a sandbox can read its keys"
 

@@ -330,9 +330,6 @@ func (p Profile) BaseEnv(lookup func(string) (string, bool)) []string {
 // RunEnv returns a run's environment: the inherited one and the variables that identify the run.
 func RunEnv(inherited []string, v executor.Invocation) []string {
 	env := append(make([]string, 0, len(inherited)+len(runVariables)), inherited...)
-	return append(env,
-		executor.EnvSessionID+"="+v.SessionID,
-		executor.EnvRunID+"="+v.RunID,
-		executor.EnvAgentName+"="+v.AgentName,
-		executor.EnvAttempt+"="+strconv.Itoa(max(v.Attempt, 1)))
+	return append(env, executor.EnvSessionID+"="+v.SessionID, executor.EnvRunID+"="+v.RunID,
+		executor.EnvAgentName+"="+v.AgentName, executor.EnvAttempt+"="+strconv.Itoa(max(v.Attempt, 1)))
 }

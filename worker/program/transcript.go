@@ -60,8 +60,7 @@ func (t *transcript) finalResult(own []byte, cut int64, most int) (*run.Result, 
 func tooLarge(most int) *fault.Fault {
 	return fault.New(fault.Internal, codeTooLarge, fmt.Sprintf(
 		"the executor wrote more than %d bytes, the limit of a result (AO_MAX_PAYLOAD): write less, or store it "+
-			"elsewhere and write its location", most)).
-		With("limit", most)
+			"elsewhere and write its location", most)).With("limit", most)
 }
 
 // protocolLine matches the start of a protocol line that was cut off and so is no JSON.

@@ -25,8 +25,7 @@ func startChild(ctx context.Context, t *turn, text string) error {
 	agent, rest, _ := strings.Cut(text, " ")
 	mode, params, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	if t.host.URL == "" {
-		return fault.New(fault.Invalid,
-			"no_api",
+		return fault.New(fault.Invalid, "no_api",
 			"@child needs the orchestrator's API, which this run does not have; set AO_API_URL for the worker")
 	}
 	ask := map[string]any{"agent_name": agent, "mode": mode}

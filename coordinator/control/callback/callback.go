@@ -131,8 +131,7 @@ func (c *Controller) Deliver(ctx context.Context, o projection.PendingCallback) 
 func (c *Controller) stillDue(o projection.PendingCallback) bool {
 	now, ok := c.History.DueCallback(o.Session)
 	return ok && c.History.Confirmed() && now.Deliveries == o.Deliveries && now.LastRun == o.LastRun &&
-		now.Children[0] == o.Children[0] &&
-		time.Since(o.ReadAt) < maxAge
+		now.Children[0] == o.Children[0] && time.Since(o.ReadAt) < maxAge
 }
 
 // Turn is a callback turn that is not written yet.
@@ -180,15 +179,13 @@ func (c *Controller) children(ctx context.Context, pending []projection.Child) (
 			c.Log.Error("the end of a child is unreadable; its parent is called back without it", "run", child.RunID,
 				"err", err)
 		}
-		all = append(all,
-			prompt.Child{
-				RunID:     child.RunID,
-				SessionID: child.SessionID,
-				Status:    child.Status,
-				Result:    e.Result,
-				Error:     e.Error,
-			},
-		)
+		all = append(all, prompt.Child{
+			RunID:     child.RunID,
+			SessionID: child.SessionID,
+			Status:    child.Status,
+			Result:    e.Result,
+			Error:     e.Error,
+		})
 		size += endSize(e)
 		if size > c.MaxPayload {
 			break

@@ -171,8 +171,7 @@ func (c *Controller) cannotStart(a projection.Active) *fault.Fault {
 	case c.History.CannotStart(a.Spec.ID):
 		return fault.New(fault.Internal, "session_never_began",
 			"The runs before this one ended before a runner claimed them, so there is nothing to resume; "+
-				"start a new session",
-		)
+				"start a new session")
 	}
 	return nil
 }

@@ -155,8 +155,7 @@ func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) 
 			return false, err
 		}
 		if now, ok := t.cfg.History.Active(a.Spec.ID); !ok || now.Claim != nil || now.Queue != a.Queue ||
-			now.QueuedSeq != a.QueuedSeq ||
-			!t.cfg.History.Confirmed() {
+			now.QueuedSeq != a.QueuedSeq || !t.cfg.History.Confirmed() {
 			return false, nil
 		}
 		if has, err := t.claimedUnknown(ctx, a); err != nil || has {

@@ -127,37 +127,21 @@ func (s *Table) errUsedUp(q queue, all, mine int) error {
 	f := fault.Newf(fault.Busy,
 		"your share of queues is used up: your runs wait in %d different queues, and %d of %d are free "+
 			"(AO_MAX_QUEUES); a caller may have as many as are free. "+
-			"Wait until some of these runs are claimed, or ask for fewer different demands",
-		mine,
-		free,
-		room,
-	)
+			"Wait until some of these runs are claimed, or ask for fewer different demands", mine, free, room)
 	switch {
 	case q.ofRunners() && free > 0:
 		f = fault.Newf(fault.Busy,
 			"the share of profile %s is used up: its runners announced %d different sets of agents, and %d of %d "+
 				"queues for such sets are free (AO_MAX_QUEUES); a profile may have as many as are free. "+
-				"Announce the same agents, or end runners of that profile",
-			q.sharer(),
-			mine,
-			free,
-			room,
-		)
+				"Announce the same agents, or end runners of that profile", q.sharer(), mine, free, room)
 	case q.ofRunners():
 		f = fault.Newf(fault.Unavailable,
 			"the runners of all profiles announced %d different sets of agents, the most that are allowed "+
-				"(AO_MAX_QUEUES); profile %s has %d of them. End runners that are not needed",
-			all,
-			q.sharer(),
-			mine,
-		)
+				"(AO_MAX_QUEUES); profile %s has %d of them. End runners that are not needed", all, q.sharer(), mine)
 	case free == 0:
 		f = fault.Newf(fault.Unavailable,
 			"runs of several callers wait in %d different queues, the most that are allowed (AO_MAX_QUEUES); %d of "+
-				"them are your share. Wait until some are claimed, or ask for fewer different demands",
-			all,
-			mine,
-		)
+				"them are your share. Wait until some are claimed, or ask for fewer different demands", all, mine)
 	}
 	f.Code = "too_many_queues"
 	return f.With("limit", "AO_MAX_QUEUES").After(5 * time.Second)

@@ -47,6 +47,5 @@ func (r *CapacityGuard) Admit() error {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "", "the history is nine tenths full, and open runs need the rest; raise "+
-		"max_bytes of the stream RUNS, or keep fewer runs (RUN_KEEP, RUN_RETENTION)").
-		After(30 * time.Second)
+		"max_bytes of the stream RUNS, or keep fewer runs (RUN_KEEP, RUN_RETENTION)").After(30 * time.Second)
 }

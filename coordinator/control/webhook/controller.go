@@ -361,8 +361,7 @@ func (c *Controller) record(ctx context.Context, d projection.Webhook, result At
 			short, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 			defer cancel()
 			return c.append(short, d, r)
-		},
-	)
+		})
 	if err != nil || ctx.Err() != nil {
 		return err
 	}

@@ -40,9 +40,7 @@ func (p Policy) Valid() error {
 		if _, err := netip.ParseAddr(name); err != nil && h != "*" && checkName(strings.ToLower(name)) != "" {
 			return fault.Newf(fault.Invalid,
 				"AO_CALLBACK_HOSTS: %.80q is not a host; give names like hooks.example.com or "+
-					"*.example.com, or * for any",
-				h,
-			)
+					"*.example.com, or * for any", h)
 		}
 	}
 	for _, n := range p.Networks {

@@ -22,8 +22,7 @@ const (
 func keys(secrets string) ([][]byte, error) {
 	var all [][]byte
 	for _, s := range strings.FieldsFunc(secrets, func(r rune) bool {
-		return r == ',' || r == ' ' || r == '\n' ||
-			r == '\t' || r == '\r'
+		return r == ',' || r == ' ' || r == '\n' || r == '\t' || r == '\r'
 	}) {
 		text, ok := strings.CutPrefix(s, "whsec_")
 		key, err := base64.StdEncoding.DecodeString(text)
@@ -33,16 +32,14 @@ func keys(secrets string) ([][]byte, error) {
 		if !ok || err != nil || len(key) < 24 || len(key) > 64 {
 			return nil, fault.New(fault.Invalid, "",
 				"AO_CALLBACK_SECRET: a secret is whsec_ and 24 to 64 bytes in base64; make one with: echo "+
-					"whsec_$(openssl rand -base64 32)",
-			)
+					"whsec_$(openssl rand -base64 32)")
 		}
 		all = append(all, key)
 	}
 	if len(all) == 0 {
 		return nil, fault.New(fault.Invalid, "",
 			"AO_CALLBACK_SECRET is empty, and callbacks must be signed; make one with: echo whsec_$(openssl "+
-				"rand -base64 32)",
-		)
+				"rand -base64 32)")
 	}
 	return all, nil
 }
