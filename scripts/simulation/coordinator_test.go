@@ -250,7 +250,8 @@ func (c *coordinator) wire(log *slog.Logger) {
 		Stream: c.client, Keys: c.keys, Version: fixed{}.Now, RunOf: runnerapi.RunOfPayload,
 		Started: func() bool { return c.started }, Ready: c.ready, Log: log})
 	c.beats = &workerapi.Heartbeats{History: h, Hearing: hearing, Runner: c.registry.Heartbeat,
-		Tick: c.registry.ObserveClock, Queues: table.Of, AttemptOf: ends.AttemptOf, CatchUp: reads.CatchUp,
+		Tick: c.registry.ObserveClock, Queues: table.Of, Unused: (&runners.Carried{History: h}).Unused,
+		AttemptOf: ends.AttemptOf, CatchUp: reads.CatchUp,
 		Refresh:  func(context.Context, string) (uint64, error) { return 0, errNoAnswer },
 		Versions: func() (records, events int) { return run.Version, 1 }}
 	writers := struct {
