@@ -57,7 +57,9 @@ func try(only string, seeds int) (table string, missed int, err error) {
 			found = ""
 		}
 		if found == "" {
-			missed++
+			if err != nil || !rare[m.does] {
+				missed++
+			}
 			found = "**nothing**"
 		}
 		table += fmt.Sprintf("| `%s` | %s | %s |\n", m.file, m.does, found)

@@ -35,11 +35,7 @@ func (w *world) inject(f faultEvent) {
 	case absence:
 		w.absence(w.workers[f.Who%len(w.workers)].runner.ExecutorType, f.For*time.Duration(1+f.Who%3))
 	case lostConsumers:
-		for name := range w.consumers {
-			if w.loop.number(name, f.Who)%2 == 0 {
-				delete(w.consumers, name)
-			}
-		}
+		clear(w.consumers)
 		w.restart()
 	case oldConsumers:
 		w.ageConsumers(f.Who)

@@ -29,7 +29,9 @@ var (
 	simKeep  = flag.Bool("sim.shrink", true, "make a failing story shorter")
 )
 
-// raceDetector: it does not know that the loop acts only while all others are blocked.
+// raceDetector skips the seeds. The detector's reports would be about this package: a goroutine that a timer woke reads
+// the world without a lock, after the loop read or wrote it. synctest.Wait orders the goroutines before the loop, and
+// nothing orders the loop before them. The product's parts have their race tests elsewhere.
 var raceDetector bool
 
 // played counts the stories of this process: ids are made from the time, and must not go back.
