@@ -58,7 +58,7 @@ func (w *Worker) registerOnce(all bool) error {
 		close(w.ready)
 	}
 	w.log.Info("registered", "profile", w.Profile.Name, "project_dir", w.ProjectDir, "slots", w.slots.limit,
-		"agents", runnerapi.Names(runnerapi.AgentSet(me.Agents)), "older", me.Older(), "refused", r.Refused)
+		"agents", runnerapi.Names(runnerapi.AgentSet(me.Agents)), "older", me.Older(), "refused", len(r.Refused))
 	return nil
 }
 
