@@ -27,7 +27,7 @@ type Projection struct {
 	awaits      []await                 // who waits for a sequence
 	due         uint64                  // the smallest of them
 	empty       uint64                  // there is no record between the last one applied and this sequence
-	ownSeq      uint64                  // the newest record of this process
+	ownSeq      atomic.Uint64           // the newest record of this process
 	waiters     map[ident]chan struct{} // closed at the end of a run
 	liveChanges liveChanges
 	idle        idles
@@ -44,7 +44,8 @@ func (p *Projection) clear() {
 	defer p.mu.Unlock()
 	old := p.reducer
 	keepFormer(p, old)
-	p.reducer, p.empty, p.ownSeq = newReducer(old.key), 0, 0
+	p.reducer, p.empty = newReducer(old.key), 0
+	p.ownSeq.Store(0)
 	p.reducer.checked, p.reducer.version = old.checked, old.version
 	for _, a := range p.awaits {
 		close(a.done)
@@ -253,9 +254,8 @@ func (p *Projection) lookup(id string) (runView, bool) {
 
 // NoteWritten notes the sequence of a record that this process wrote.
 func (p *Projection) NoteWritten(seq uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ownSeq = max(p.ownSeq, seq)
+	for old := p.ownSeq.Load(); old < seq && !p.ownSeq.CompareAndSwap(old, seq); old = p.ownSeq.Load() {
+	}
 }
 
 func (p *Projection) await(seq uint64) chan struct{} {
@@ -310,7 +310,7 @@ func (p *Projection) unawait(done chan struct{}) {
 }
 
 // written returns the newest sequence noted by NoteWritten.
-func (p *Projection) written() uint64 { return read(p, func(*reducer) uint64 { return p.ownSeq }) }
+func (p *Projection) written() uint64 { return p.ownSeq.Load() }
 
 // viewOf returns the session as readers see it. The caller holds mu.
 func (p *Projection) viewOf(s *session) run.Session {

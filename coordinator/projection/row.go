@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,17 +17,17 @@ const (
 	sessionPrefix = "ses_"
 )
 
-func identOf(prefix, id string) (i ident) {
+func identOf(prefix, id string) ident {
 	digits, ok := strings.CutPrefix(id, prefix)
-	if ok && len(digits) == 32 && strings.IndexFunc(digits, notHex) < 0 {
-		var made [16]byte
-		hex.Decode(made[:], []byte(digits))
-		return ident{Hi: binary.BigEndian.Uint64(made[:]), Lo: binary.BigEndian.Uint64(made[8:])}
+	if ok && len(digits) == 32 && strings.ToLower(digits) == digits {
+		hi, badHi := strconv.ParseUint(digits[:16], 16, 64)
+		lo, badLo := strconv.ParseUint(digits[16:], 16, 64)
+		if badHi == nil && badLo == nil {
+			return ident{Hi: hi, Lo: lo}
+		}
 	}
 	return ident{Odd: id}
 }
-
-func notHex(c rune) bool { return (c < '0' || c > '9') && (c < 'a' || c > 'f') }
 
 func (i ident) text(prefix string) string {
 	if i.Odd != "" {

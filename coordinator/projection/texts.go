@@ -74,7 +74,7 @@ func (t *texts) keep(text string) textRef {
 			t.blocks = map[uint32]*textBlock{}
 		}
 		t.last++
-		b = &textBlock{}
+		b = &textBlock{raw: make([]byte, 0, blockTexts*textBytes/4), ends: make([]uint16, 0, blockTexts)}
 		t.blocks[t.last] = b
 	}
 	b.raw = append(b.raw, text...)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"ao/shared/strictjson"
@@ -210,7 +209,8 @@ func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
 
 // ParseTime is the time of a JSON value, in UTC, zero for anything else.
 func ParseTime(v []byte) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, strings.Trim(string(v), `"`))
+	var t time.Time
+	err := t.UnmarshalJSON(v)
 	t = t.UTC()
 	if err != nil || t.Year() < 1 || t.Year() > 9999 { // a time that could not be encoded again
 		return time.Time{}
