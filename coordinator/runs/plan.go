@@ -29,7 +29,7 @@ type Plan struct {
 type planBuilder struct {
 	Plan
 	by         *Planner
-	req        run.Request
+	req        *run.Request
 	agent      *agents.Resolved
 	name       string      // of the agent, from the request or the session
 	affinity   run.Demands // what the session demands of its next run
@@ -45,7 +45,7 @@ var steps = []func(*planBuilder, context.Context) error{
 }
 
 // Plan makes the checks and returns the run to store.
-func (p *Planner) Plan(ctx context.Context, req run.Request) (*Plan, error) {
+func (p *Planner) Plan(ctx context.Context, req *run.Request) (*Plan, error) {
 	d := &planBuilder{by: p, req: req, name: req.AgentName}
 	d.wait = req.WaitSeconds
 	d.Spec = run.Spec{Type: req.Type, SessionID: req.SessionID, Mode: req.Mode, Parent: req.ParentSessionID,
@@ -175,7 +175,7 @@ func (d *planBuilder) demands(context.Context) error {
 	d.Spec.Demands = d.agent.MergedDemands(d.affinity, d.asked...)
 	d.Spec.ProjectDir = cmp.Or(d.sessionDir, d.Spec.Demands.ProjectDir)
 	d.Spec.Agent, d.Spec.AgentType, d.Spec.Owner = d.name, d.agent.Type, d.agent.OwnerHash()
-	d.Spec.Timeout, d.Spec.TimeoutBy = timeout(&d.req, d.agent)
+	d.Spec.Timeout, d.Spec.TimeoutBy = timeout(d.req, d.agent)
 	d.Spec.Attempts = d.agent.MaxAttempts
 	if d.req.MaxAttempts != nil {
 		d.Spec.Attempts = *d.req.MaxAttempts
@@ -183,7 +183,7 @@ func (d *planBuilder) demands(context.Context) error {
 	if d.Spec.Attempts == 1 { // the same as none
 		d.Spec.Attempts = 0
 	}
-	d.Spec.Requested = asked(&d.req)
+	d.Spec.Requested = asked(d.req)
 	return nil
 }
 
@@ -216,7 +216,7 @@ func (d *planBuilder) input(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	output, err := d.by.output(ctx, &d.req, d.agent)
+	output, err := d.by.output(ctx, d.req, d.agent)
 	if err != nil {
 		return err
 	}

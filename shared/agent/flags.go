@@ -76,49 +76,45 @@ func Flags(params json.RawMessage) ([]string, error) {
 }
 
 // flags calls give with each argument and its key, until give fails.
-func flags(params json.RawMessage, give func(key, arg string) error) error {
+func flags(params json.RawMessage, give func(key, arg string) error) (err error) {
 	if p := bytes.TrimSpace(params); len(p) == 0 || string(p) == "null" {
 		return nil
 	}
-	members, err := strictjson.Members(params)
-	if err != nil {
+	scan := strictjson.Scan(params, func(key, value []byte) {
+		if err == nil {
+			err = flag(string(key), value, give)
+		}
+	})
+	if scan != nil {
 		return fault.New(fault.Invalid, "", "parameters must be a JSON object").With("field", "parameters")
 	}
-	for _, m := range members {
-		args, err := flag(m)
-		if err != nil {
-			return err
-		}
-		for _, arg := range args {
-			if err := give(m.Key, arg); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return err
 }
 
-// flag is the arguments for one parameter.
-func flag(m strictjson.Member) ([]string, error) {
-	if why := invalidKey(m.Key); why != "" {
-		return nil, refuse(m.Key, why)
+// flag calls give with the arguments for one parameter.
+func flag(key string, raw json.RawMessage, give func(key, arg string) error) error {
+	if why := invalidKey(key); why != "" {
+		return refuse(key, why)
 	}
-	value, given, err := text(m.Value)
+	value, given, err := text(raw)
 	if err != nil {
-		return nil, refuse(m.Key, err.Error())
+		return refuse(key, err.Error())
 	}
-	name := "--" + m.Key
+	name := "--" + key
 	switch {
 	case !given:
-		return nil, nil
+		return nil
 	case strings.ContainsRune(value, 0):
-		return nil, refuse(m.Key, "its value contains a NUL, which no command line can hold: take it out")
-	case string(m.Value) == "true":
-		return []string{name}, nil
+		return refuse(key, "its value contains a NUL, which no command line can hold: take it out")
+	case string(raw) == "true":
+		return give(key, name)
 	case strings.HasPrefix(value, "-"):
-		return []string{name + "=" + value}, nil
+		return give(key, name+"="+value)
 	}
-	return []string{name, value}, nil
+	if err := give(key, name); err != nil {
+		return err
+	}
+	return give(key, value)
 }
 
 func refuse(key, why string) *fault.Fault {

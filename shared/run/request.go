@@ -41,12 +41,12 @@ const MaxTimeout = 30 * 24 * 3600
 
 // ReadRequest reads a body strictly and normalizes it: Type, Mode and Parameters are always set, short forms
 // are replaced.
-func ReadRequest(raw []byte) (Request, error) {
-	var r Request
-	if err := strictjson.DecodeFilled(raw, &r); err != nil {
+func ReadRequest(raw []byte) (*Request, error) {
+	r := &Request{}
+	if err := strictjson.DecodeFilled(raw, r); err != nil {
 		return r, explain(raw, err)
 	}
-	return r.normal()
+	return r, r.normalize()
 }
 
 // explain adds an example of a request to Decode's error.
@@ -58,7 +58,7 @@ func explain(raw []byte, err error) error {
 	return err
 }
 
-func (r Request) normal() (Request, error) {
+func (r *Request) normalize() error {
 	if r.Type == "" {
 		r.Type = Start
 		if r.SessionID != "" && r.AgentName == "" {
@@ -67,7 +67,7 @@ func (r Request) normal() (Request, error) {
 	}
 	if r.ExecutionMode != "" {
 		if r.Mode != "" && r.Mode != r.ExecutionMode {
-			return r, invalid("execution_mode", "mode and execution_mode differ; send one of them")
+			return invalid("execution_mode", "mode and execution_mode differ; send one of them")
 		}
 		r.Mode, r.ExecutionMode = r.ExecutionMode, ""
 	}
@@ -75,16 +75,16 @@ func (r Request) normal() (Request, error) {
 		r.Mode = AsyncPoll
 	}
 	if err := r.check(); err != nil {
-		return r, err
+		return err
 	}
 	if string(r.OutputSchema) == "null" {
 		r.OutputSchema = nil
 	}
-	return r.withPrompt()
+	return r.replacePrompt()
 }
 
 // check checks a request whose defaults are set.
-func (r Request) check() error {
+func (r *Request) check() error {
 	for _, check := range []struct {
 		field string
 		bad   bool
@@ -134,19 +134,19 @@ func (r Request) check() error {
 	return nil
 }
 
-// withPrompt replaces the short form "prompt" by parameters.
-func (r Request) withPrompt() (Request, error) {
+// replacePrompt replaces the short form "prompt" by parameters.
+func (r *Request) replacePrompt() error {
 	if string(r.Parameters) == "null" {
 		r.Parameters = nil
 	}
 	if r.Prompt != nil {
 		p, err := json.Marshal(*r.Prompt)
 		if err != nil {
-			return r, err
+			return err
 		}
 		short := append(append([]byte(`{"prompt":`), p...), '}')
 		if r.Parameters != nil && !equalPrompt(r.Parameters, *r.Prompt) {
-			return r, invalid("prompt", "prompt and parameters differ; prompt is short for parameters "+
+			return invalid("prompt", "prompt and parameters differ; prompt is short for parameters "+
 				"{\"prompt\":…}, send one of them")
 		}
 		r.Parameters, r.Prompt = short, nil
@@ -155,9 +155,9 @@ func (r Request) withPrompt() (Request, error) {
 		r.Parameters = json.RawMessage(`{}`)
 	}
 	if b := bytes.TrimSpace(r.Parameters); b[0] != '{' {
-		return r, invalid("parameters", "parameters must be a JSON object")
+		return invalid("parameters", "parameters must be a JSON object")
 	}
-	return r, nil
+	return nil
 }
 
 func equalPrompt(params json.RawMessage, prompt string) bool {

@@ -61,7 +61,7 @@ type Config struct {
 		NoteWritten(seq uint64)
 	}
 	Plans interface { // checks a turn like a caller's request
-		Plan(ctx context.Context, req run.Request) (run.Spec, error)
+		Plan(ctx context.Context, req *run.Request) (run.Spec, error)
 		TooLarge(in *run.Input) error
 	}
 	MaxPayload int64 // largest parameters of a turn, in bytes
@@ -245,7 +245,7 @@ func (c *Controller) resume(ctx context.Context, o projection.PendingCallback, p
 		return last, cmp.Or(ctx.Err(), lastErr)
 	}
 	spec, err := c.Plans.Plan(ctx,
-		run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
+		&run.Request{Type: run.Resume, SessionID: o.Session, Mode: run.AsyncPoll, Parameters: parameters})
 	switch kind := fault.KindOf(err); {
 	case err == nil:
 	case kind == fault.TooLarge || kind == fault.Unavailable:

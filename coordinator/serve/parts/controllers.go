@@ -98,7 +98,7 @@ func newCallback(c *Coordinator) *callback.Controller {
 // planner is a Planner whose plans are reduced to runs.
 type planner struct{ *runs.Planner }
 
-func (p planner) Plan(ctx context.Context, req run.Request) (run.Spec, error) {
+func (p planner) Plan(ctx context.Context, req *run.Request) (run.Spec, error) {
 	plan, err := p.Planner.Plan(ctx, req)
 	if err != nil {
 		return run.Spec{}, err

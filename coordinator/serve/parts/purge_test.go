@@ -138,7 +138,7 @@ func TestATurnBehindADeletion(t *testing.T) {
 		f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 		s := f.start("")
 		f.ends(s.RunID, said("kept nowhere"))
-		late, err := f.c.Plans.Plan(t.Context(), run.Request{Type: run.Resume, SessionID: s.SessionID,
+		late, err := f.c.Plans.Plan(t.Context(), &run.Request{Type: run.Resume, SessionID: s.SessionID,
 			Mode: run.AsyncPoll, Parameters: json.RawMessage(`{"prompt":"late"}`)})
 		if err != nil {
 			t.Fatal(err)
