@@ -14,9 +14,9 @@ import (
 	"ao/nats/subject"
 )
 
-// TestNothingIsToldBeforeItIsRead: a coordinator that has not read the registries says so, and not that there is
+// TestNothingIsReportedBeforeItIsRead: a coordinator that has not read the registries says so, and not that there is
 // nobody.
-func TestNothingIsToldBeforeItIsRead(t *testing.T) {
+func TestNothingIsReportedBeforeItIsRead(t *testing.T) {
 	c := parts.New(parts.Config{Bus: natstest.Bus(t), Log: natstest.Log(t)})
 	a := New(Config{Agents: c.Agents, Runners: c, Registries: c.Registries, Positions: c.History, Log: natstest.Log(t)})
 	for ask, want := range map[string]int{

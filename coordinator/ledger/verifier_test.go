@@ -208,7 +208,7 @@ func counts(r Report) string {
 	return s
 }
 
-func TestWhatIsWrongIsTold(t *testing.T) {
+func TestWhatIsWrongIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		tell func(*story)
@@ -760,8 +760,8 @@ func TestEveryLostRecordIsSeen(t *testing.T) {
 	}
 }
 
-// TestAnOfferMayWaitAMoment: it is wrong only if it stays.
-func TestAnOfferMayWaitAMoment(t *testing.T) {
+// TestAnUnverifiedResultMayWaitAMoment: it is wrong only if it stays.
+func TestAnUnverifiedResultMayWaitAMoment(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
 	if r := s.close(overdueResult); !r.OK {

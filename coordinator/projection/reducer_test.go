@@ -289,7 +289,7 @@ func TestStatuses(t *testing.T) {
 }
 
 // Decision 0004: the lane of a run that waits may be served by nobody any more.
-func TestAWaitingAttemptMovesToAnotherLane(t *testing.T) {
+func TestAWaitingAttemptMovesToAnotherQueue(t *testing.T) {
 	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
 	other := a.queued(1)
 	other.Subject = subject.Queued(a.part, "procedural.x.other", a.spec.ID, 1)

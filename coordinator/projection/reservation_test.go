@@ -130,7 +130,7 @@ func TestWhatIsToFollow(t *testing.T) {
 }
 
 // A turn that no runner claimed gives its children back, whichever of its two records came first.
-func TestATurnInVainGivesItsChildrenBack(t *testing.T) {
+func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
 	_, told, older, _, _ := unfinished(t)
 	for name, records := range map[string][]entry{"told": told, "older": older} {
 		j := joined(nil, Config{Key: keyOf})

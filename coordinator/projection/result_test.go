@@ -16,8 +16,8 @@ func offering(t testing.TB) (actor, []entry) {
 	return a, []entry{a.queued(1), a.claimed(1)}
 }
 
-// TestAnOfferIsNotTheEnd: the run goes on as running until a coordinator has said the last word, and that alone counts.
-func TestAnOfferIsNotTheEnd(t *testing.T) {
+// TestAnUnverifiedResultIsNotTheEnd: the run stays running until a coordinator has written its end record.
+func TestAnUnverifiedResultIsNotTheEnd(t *testing.T) {
 	a, records := offering(t)
 	for _, tt := range []struct {
 		name    string
@@ -61,9 +61,9 @@ func TestAnOfferIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoOffer: a run without an output schema has none, nor has one that nobody began; what cannot be read is
-// one, as no other will come.
-func TestWhatIsNoOffer(t *testing.T) {
+// TestWhatIsNoUnverifiedResult: a run without an output schema has none, nor has an unclaimed one. What cannot be read
+// is one, as no other will come.
+func TestWhatIsNoUnverifiedResult(t *testing.T) {
 	a, records := offering(t)
 	plain := newActor(t, run.NewID(), run.NewSessionID(), "agent")
 	broken := a.offered(1)

@@ -300,7 +300,7 @@ func TestAPositionThatIsNoLongerKept(t *testing.T) {
 	}
 }
 
-func TestALastWordNamesEventsThatNeverCome(t *testing.T) {
+func TestAnEndRecordNamesEventsThatNeverCome(t *testing.T) {
 	b := start(t, Config{})
 	a := b.actor("ses_a")
 	seq := b.write(a.queued(1), a.claimed(1), a.ended(1, run.Completed, 1<<40))

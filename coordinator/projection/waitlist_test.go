@@ -130,9 +130,9 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestLanesThatNothingWaitsInAreForgotten: demands come and go; a coordinator that reads a long history does not keep a
+// TestQueuesThatNothingWaitsInAreDeleted: demands come and go; a coordinator that reads a long history does not keep a
 // line for each.
-func TestLanesThatNothingWaitsInAreForgotten(t *testing.T) {
+func TestQueuesThatNothingWaitsInAreDeleted(t *testing.T) {
 	f := newReducer(nil)
 	for n := range 3 * maxQueues {
 		f.waitlists.queue(fmt.Sprint("procedural.p.", n))

@@ -94,7 +94,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 }
 
 // While the history is doubted nothing is done that rests on it; a doubt that goes at once disturbs nobody.
-func TestALongDoubtIsTold(t *testing.T) {
+func TestALongSuspectedLossIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks Effect
 		j := joined(&bus.Bus{Reader: &bus.Reader{Conn: &bus.Conn{}}}, Config{OnEffect: func(e Effect) { looks |= e }})

@@ -85,7 +85,7 @@ func queued(t *testing.T, f *reducer) {
 
 // What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a
 // snapshot.
-func TestHooksThatAreDue(t *testing.T) {
+func TestWebhooksThatAreDue(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 31))
 		c := calling{t, blank()}

@@ -46,8 +46,8 @@ func secure(t *testing.T, change ...func(*serve.Config)) secured {
 	return s
 }
 
-// TestTokensAtTheDoor: who shows none, a wrong one, or one that is good for less is told what to do.
-func TestTokensAtTheDoor(t *testing.T) {
+// TestTokensAtTheListener: who shows none, a wrong one, or one that is good for less is told what to do.
+func TestTokensAtTheListener(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)

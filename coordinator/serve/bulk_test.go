@@ -177,8 +177,8 @@ func TestManyRunsAreRetried(t *testing.T) {
 	s.verified()
 }
 
-// TestWhatCannotBeRetriedIsTold: the others are.
-func TestWhatCannotBeRetriedIsTold(t *testing.T) {
+// TestWhatCannotBeRetriedIsReported: the others are.
+func TestWhatCannotBeRetriedIsReported(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	think(s)

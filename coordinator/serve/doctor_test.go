@@ -104,8 +104,8 @@ func TestSecretsForEverybody(t *testing.T) {
 	s.finds("secrets", health.Fail, "AO_DATA_DIR "+data+"/open is open to every user", s.admin)
 }
 
-// TestOpenDoors: who gets in without being asked, and who can listen on the way.
-func TestOpenDoors(t *testing.T) {
+// TestWhatNeedsNoToken: who gets in without being asked, and who can listen on the way.
+func TestWhatNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) {
 		c.HTTPAddr, c.InsecureListen = "0.0.0.0:0", true
@@ -130,9 +130,9 @@ func TestAPrivateNetwork(t *testing.T) {
 	}
 }
 
-// TestWhatTheFleetLacks: silent runners, wrong clocks, queues that nobody serves, agents that do not load, too much
+// TestWhatTheRunnersLack: silent runners, wrong clocks, queues that nobody serves, agents that do not load, too much
 // that waits.
-func TestWhatTheFleetLacks(t *testing.T) {
+func TestWhatTheRunnersLack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "crooked"), 0o700); err != nil {
@@ -240,8 +240,8 @@ func TestACertificateThatEnds(t *testing.T) {
 	t.Errorf("no word of TLS: %+v", r.Checks)
 }
 
-// TestTheDoctorTellsVersions: of every coordinator and every runner.
-func TestTheDoctorTellsVersions(t *testing.T) {
+// TestTheDoctorReportsVersions: of every coordinator and every runner.
+func TestTheDoctorReportsVersions(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.another()

@@ -490,8 +490,8 @@ func TestMCPWaitsEndAlone(t *testing.T) {
 	}
 }
 
-// TestMCPAtTheDoor: it is a route like the others.
-func TestMCPAtTheDoor(t *testing.T) {
+// TestMCPEndpoint: it is a route like the others.
+func TestMCPEndpoint(t *testing.T) {
 	t.Parallel()
 	s := secure(t, func(c *serve.Config) { c.Coordinator.MaxPayload = 64 << 10 })
 	think(s.stack, s.admin)

@@ -304,7 +304,7 @@ func TestWhoMayReadMetrics(t *testing.T) {
 }
 
 // What ends is told before it does, and how old the last backup is.
-func TestEndsAndBackupsAreTold(t *testing.T) {
+func TestEndsAndBackupsAreReported(t *testing.T) {
 	t.Parallel()
 	a, reg, dir, now := newAuthority(t), metric.New("mine"), t.TempDir(), time.Now()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")

@@ -291,8 +291,8 @@ func TestPages(t *testing.T) {
 	literal(t, s.get("/runs?status=failed"), 200, `{"runs":[]}`)
 }
 
-// TestRegistrationTellsVersions: over HTTP as over NATS.
-func TestRegistrationTellsVersions(t *testing.T) {
+// TestRegistrationReportsVersions: over HTTP as over NATS.
+func TestRegistrationReportsVersions(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) {
 		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, runnerapi.Thresholds{Stale: 500 * time.Millisecond,

@@ -115,8 +115,8 @@ func TestSyncAsAStream(t *testing.T) {
 	}
 }
 
-// TestAStreamTellsOfItsOwnRun, not of the turn before it in the session.
-func TestAStreamTellsOfItsOwnRun(t *testing.T) {
+// TestAStreamShowsItsOwnRun, not of the turn before it in the session.
+func TestAStreamShowsItsOwnRun(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	do, free := hold()

@@ -132,9 +132,9 @@ func TestATreeIsStopped(t *testing.T) {
 	}
 }
 
-// TestASessionTellsWhatIsOpenBelow: at any depth; and its stop is refused where others are open than its caller has
+// TestASessionShowsWhatIsOpenBelow: at any depth; and its stop is refused where others are open than its caller has
 // seen.
-func TestASessionTellsWhatIsOpenBelow(t *testing.T) {
+func TestASessionShowsWhatIsOpenBelow(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	think(s)

@@ -153,7 +153,7 @@ func TestALeavingWorkerGivesBack(t *testing.T) {
 	natstest.Until(t, "the next worker does them all", func() bool { return s.done.Load() == 4 })
 }
 
-func TestALaneBeginsWhereItIsToldAndIsNeverMoved(t *testing.T) {
+func TestAQueueStartsWhereItIsAskedAndIsNeverMoved(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	ctx := t.Context()
@@ -189,7 +189,7 @@ func TestALaneBeginsWhereItIsToldAndIsNeverMoved(t *testing.T) {
 	}
 }
 
-func TestTakeGoesOnWhenTheLaneIsMadeAgain(t *testing.T) {
+func TestPollGoesOnWhenTheQueueIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	ctx := t.Context()

@@ -12,7 +12,7 @@ import (
 )
 
 // What waits at a door that nobody serves is bounded by its bytes; what is beyond that is dropped, and counted.
-func TestADoorHoldsSoManyBytes(t *testing.T) {
+func TestASubscriptionHoldsSoManyBytes(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	nc, publisher := natstest.Conn(t, s), natstest.Conn(t, s)

@@ -12,7 +12,7 @@ import (
 )
 
 // Who follows RUNS hears that records seem to be lost before it is believed, and that it was not so.
-func TestDoubtIsTold(t *testing.T) {
+func TestASuspectedLossIsReported(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string

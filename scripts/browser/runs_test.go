@@ -98,8 +98,8 @@ func TestRunsAddress(t *testing.T) {
 	}
 }
 
-// TestRunsFolded: descendants are folded below their root, and a failure shows when it is unfolded.
-func TestRunsFolded(t *testing.T) {
+// TestRunsReduced: descendants are folded below their root, and a failure shows when it is unfolded.
+func TestRunsReduced(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "foldedroot")
 	s.agent(t, "foldedchild")

@@ -211,8 +211,8 @@ func TestCoordinatorsOfTwoVersions(t *testing.T) {
 	}
 }
 
-// TestACoordinatorThatTellsNoVersion: an older program answers the ping without a version.
-func TestACoordinatorThatTellsNoVersion(t *testing.T) {
+// TestACoordinatorThatReportsNoVersion: an older program answers the ping without a version.
+func TestACoordinatorThatReportsNoVersion(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)
 	nc, err := v.nats.Dial(t.Context(), "before", v.log)

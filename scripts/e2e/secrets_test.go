@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestDoctorTellsOfALoginThatProgramsRead: 'ao doctor' fails if a worker's programs can read its NATS credential, and
+// TestDoctorReportsALoginThatProgramsRead: 'ao doctor' fails if a worker's programs can read its NATS credential, and
 // passes if the worker hides it.
-func TestDoctorTellsOfALoginThatProgramsRead(t *testing.T) {
+func TestDoctorReportsALoginThatProgramsRead(t *testing.T) {
 	t.Parallel()
 	s, ring, address := upGuarded(t)
 	s.agent("read", `cat "$2"`, "")

@@ -45,7 +45,7 @@ func (s *stack) pauseWorker(p *program) {
 
 // The end record of a worker that was paused longer than its lease is refused and logged. The log keeps the
 // executor's result; a running executor is killed.
-func TestAPausedWorkersLastWordIsRefused(t *testing.T) {
+func TestAPausedWorkersEndRecordIsRefused(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	s.agent("late", startNote+

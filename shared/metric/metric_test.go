@@ -22,7 +22,7 @@ func page(t *testing.T, r *metric.Registry) metrictest.Page {
 	return metrictest.Get(t, s.URL)
 }
 
-func TestWhatIsCountedIsTold(t *testing.T) {
+func TestWhatIsCountedIsReported(t *testing.T) {
 	r := metric.New("test")
 	runs := r.Counter("ao_runs_total", "Runs.", "agent")
 	runs.With("a").Inc()

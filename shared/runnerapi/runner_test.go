@@ -46,7 +46,7 @@ func TestSatisfies(t *testing.T) {
 	}
 }
 
-func TestLaneNames(t *testing.T) {
+func TestQueueNames(t *testing.T) {
 	for _, tt := range []struct {
 		w    RoutingKey
 		want string

@@ -244,7 +244,7 @@ func TestJSONThatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestProgressIsTold(t *testing.T) {
+func TestProgressIsReported(t *testing.T) {
 	var mu sync.Mutex
 	var got []string
 	j := script(t, `echo one >&2; echo >&2; printf 'two \377' >&2`, `{}`)

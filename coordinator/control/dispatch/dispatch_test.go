@@ -39,7 +39,7 @@ func TestNoRunExpiresForAPause(t *testing.T) {
 }
 
 // A look at what waits may be old when it comes to a run: what has been begun is not queued once more.
-func TestWhatHasBegunIsNotQueuedAgain(t *testing.T) {
+func TestWhatIsClaimedIsNotQueuedAgain(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	both := coordinatortest.Runner("one", coordinatortest.Echo("a"), coordinatortest.Echo("b"))
 	coordinatortest.Register(t, c, both)

@@ -153,7 +153,7 @@ func passLane(t *testing.T, c *parts.Coordinator, a projection.Active) {
 
 // A lane is made again where it is past a run that nobody has, and not where a worker has begun the run since somebody
 // looked.
-func TestOnlyALaneThatLostARunIsMadeAgain(t *testing.T) {
+func TestOnlyAQueueThatLostARunIsMadeAgain(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Lease: time.Hour})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)

@@ -79,7 +79,7 @@ func local(t *testing.T) *webhook.Client {
 	return c
 }
 
-func TestAReceiverIsToldOnceBySeveralCoordinators(t *testing.T) {
+func TestSeveralCoordinatorsDeliverAWebhookOnce(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
@@ -191,7 +191,7 @@ func many(t *testing.T, c *parts.Coordinator, r runnerapi.Runner, n int, url str
 	return ids
 }
 
-func TestManyRunsAreToldOnce(t *testing.T) {
+func TestManyRunsAreReportedOnce(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
@@ -326,7 +326,7 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 }
 
 // A coordinator that knows no AO_CALLBACK_HOSTS leaves what others have accepted to those.
-func TestWhoMayTellNobodyTakesNoTry(t *testing.T) {
+func TestWhoMayDeliverNothingTakesNoTry(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	mute := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{})

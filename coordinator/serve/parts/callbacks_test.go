@@ -116,7 +116,7 @@ func broke(message string) run.Outcome {
 	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "broke", message)}
 }
 
-func TestAnIdleParentIsToldAtOnce(t *testing.T) {
+func TestAnIdleParentIsCalledBackAtOnce(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	for _, tt := range []struct {
 		name, want string
@@ -158,7 +158,7 @@ func TestAnIdleParentIsToldAtOnce(t *testing.T) {
 }
 
 // Busy parents: what ends meanwhile comes together when the turn ends, however it ends.
-func TestABusyParentIsToldWhenItsTurnEnds(t *testing.T) {
+func TestABusyParentIsCalledBackWhenItsTurnEnds(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	for _, how := range []run.Outcome{said("ok"), broke("no"),
 		{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}} {
@@ -194,7 +194,7 @@ func TestABusyParentIsToldWhenItsTurnEnds(t *testing.T) {
 	}
 }
 
-func TestEveryEndOfAChildIsTold(t *testing.T) {
+func TestEveryEndOfAChildIsReported(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
 	for _, tt := range []struct {
@@ -253,7 +253,7 @@ func TestAChainOfThree(t *testing.T) {
 	}
 }
 
-func TestAParentThatCannotBeTold(t *testing.T) {
+func TestAParentThatCannotBeCalledBack(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	tool := runner("tools", echo("tool"))
 	register(t, f.c, tool)
@@ -316,7 +316,7 @@ func TestAParentThatFailedAndIsResumed(t *testing.T) {
 }
 
 // A coordinator that is a moment behind tells nobody twice (decision 0014).
-func TestAStaleLookTellsNobodyTwice(t *testing.T) {
+func TestAStaleLookupCallsNobodyBackTwice(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	turn := f.claim(parent.RunID)
@@ -337,9 +337,9 @@ func TestAStaleLookTellsNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestALookBeforeTheLastTurnTellsNobody: a look may wait for room. Whom the turn answers to, and how, the session's
-// last run decides.
-func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
+// TestALookupBeforeTheLastTurnCallsNobodyBack: a callback may wait for room. Whom the turn answers to, and how, the
+// session's last run decides.
+func TestALookupBeforeTheLastTurnCallsNobodyBack(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	top, parent := f.start(""), f.start("")
 	f.ends(top.RunID, said("ok"))
@@ -365,7 +365,7 @@ func TestALookBeforeTheLastTurnTellsNobody(t *testing.T) {
 }
 
 // A turn that ended before it began has told nobody.
-func TestATurnThatNobodyBeganIsOwedAgain(t *testing.T) {
+func TestAnUnclaimedTurnIsPendingAgain(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))
@@ -470,7 +470,7 @@ func TestAHundredChildren(t *testing.T) {
 }
 
 // An agent that is inactive by now still hears of its children, as it was.
-func TestAnInactiveParentIsTold(t *testing.T) {
+func TestAnInactiveParentIsCalledBack(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))

@@ -44,7 +44,7 @@ func reconnectable(t *testing.T) (c *Coordinator, renew func(), js jetstream.Jet
 
 // A NATS that comes back with another history: nobody is told of the old one, nor that all is ready, before the two
 // were compared.
-func TestAHistoryIsComparedBeforeItIsToldAgain(t *testing.T) {
+func TestAHistoryIsComparedBeforeItIsReportedAgain(t *testing.T) {
 	t.Parallel()
 	c, renew, js := reconnectable(t)
 	r := runner("one", echo("a"))

@@ -29,7 +29,7 @@ import (
 
 // A result that is said not to be there may be there all the same, as long as it is young: its parent is told when it
 // can be read. One that is not there a minute later is told as none.
-func TestAParentIsNotToldTooSoonThatThereIsNoResult(t *testing.T) {
+func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	raw, err := json.Marshal(said("the whole answer").Result)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // A coordinator's dispatch is delayed until its run has ended elsewhere, and no worker serves that lane yet. History
 // goes, and with it the claim that would refuse the run: the lane no longer delivers it, and nobody takes it for a run
 // that waits.
-func TestARunThatIsQueuedTooLateIsNotBegunAgain(t *testing.T) {
+func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
 	other := begin(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s

@@ -186,7 +186,7 @@ func TestALargeListIsTaken(t *testing.T) {
 
 // Two coordinators tell one parent at the same moment: the first list decides, and there is one turn, whichever of
 // their records come between.
-func TestTwoTellOneParent(t *testing.T) {
+func TestTwoCoordinatorsCallOneParentBack(t *testing.T) {
 	for _, way := range []string{"together", "one by one"} {
 		t.Run(way, func(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {

@@ -97,7 +97,7 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 }
 
 // A deletion that is not honoured must not be honoured by who reads the rest of a truncated history.
-func TestADeletionInVainLeavesNoRecord(t *testing.T) {
+func TestAFailedDeletionLeavesNoRecord(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	first := f.start("")
 	f.ends(first.RunID, said("done"))

@@ -216,7 +216,7 @@ func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
 }
 
 // Nothing of a refused registration is kept.
-func TestARegistrationWithoutRoomForItsLaneLeavesNothing(t *testing.T) {
+func TestARegistrationWithoutRoomForItsQueueStoresNothing(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{MaxQueues: 1})
 	register(t, c, runner("one", echo("a")))
 	more := runner("one", echo("b"))
@@ -234,7 +234,7 @@ func TestARegistrationWithoutRoomForItsLaneLeavesNothing(t *testing.T) {
 }
 
 // What waits in a lane that goes with its runner moves to where the agent is announced now (decision 0004).
-func TestAWaitingRunFollowsItsAgentToAnotherLane(t *testing.T) {
+func TestAWaitingRunFollowsItsAgentToAnotherQueue(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	both := runner("one", echo("a"), echo("b"))
 	register(t, c, both)

@@ -29,7 +29,7 @@ func talker(t testing.TB, c *Coordinator) runnerapi.Runner {
 }
 
 // A deletion that came while something ran is not honoured; it must not stand in the way of the next one.
-func TestASessionCanBeDeletedAfterADeletionInVain(t *testing.T) {
+func TestASessionCanBeDeletedAfterAFailedDeletion(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	r := talker(t, c)
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
@@ -124,7 +124,7 @@ func TestPayloadsOfNoRunGo(t *testing.T) {
 }
 
 // The last word names the run's last event also where a coordinator says it, so that readers get all of them before it.
-func TestALostRunsLastWordNamesItsLastEvent(t *testing.T) {
+func TestALostRunsEndRecordNamesItsLastEvent(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{Lease: 500 * time.Millisecond})
 	r := talker(t, c)
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")

@@ -253,7 +253,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 }
 
 // What is known of a run is on the stream: a fold that begins anew at this moment has nothing.
-func TestAFoldThatKnowsNothingRemovesNothing(t *testing.T) {
+func TestAReducerThatKnowsNothingRemovesNothing(t *testing.T) {
 	b := natstest.Bus(t)
 	blank := New(Config{Bus: b, Log: natstest.Log(t)})
 	queued, accepted, none := run.NewID(), run.NewID(), run.NewID()

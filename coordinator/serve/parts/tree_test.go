@@ -16,7 +16,7 @@ import (
 
 // A session below a stopped tree may have a run that another session asked for, which is not below: that one is told of
 // its end, whether the run was begun, waited, or came later.
-func TestWhoIsOutsideAStoppedTreeIsTold(t *testing.T) {
+func TestWhoIsOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	outside := f.start("")

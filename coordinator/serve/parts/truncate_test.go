@@ -17,7 +17,7 @@ import (
 
 // Runs come all the time, history is truncated all the time, and what is open, waits, or is yet to be told stays; who
 // reads the rest sees the same.
-func TestTruncationUnderLoadTouchesNothingOpenOrOwed(t *testing.T) {
+func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 	const keep = 5
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour,
 		NoMatch: time.Hour}))

@@ -213,13 +213,13 @@ func (b *bench) drain(ctx context.Context, s *system, most int) (float64, int, e
 	begin := time.Now()
 	wait, cancel := context.WithTimeout(ctx, b.length)
 	defer cancel()
-	err := poll(wait, time.Millisecond, func() (bool, error) { return w.told.started() >= most, nil })
-	n, took := w.told.started(), time.Since(begin)
+	err := poll(wait, time.Millisecond, func() (bool, error) { return w.tally.started() >= most, nil })
+	n, took := w.tally.started(), time.Since(begin)
 	s.removeWorker(w, (*proc).end)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = ctx.Err()
 	}
-	return float64(n) / took.Seconds(), w.told.started(), err
+	return float64(n) / took.Seconds(), w.tally.started(), err
 }
 
 func timed(n int, once func() error) (string, error) {

@@ -23,7 +23,7 @@ type proc struct {
 	name  string
 	cmd   *exec.Cmd
 	quit  os.Signal // signal to stop it
-	told  *tally    // of a worker
+	tally *tally    // of a worker
 	done  chan struct{}
 	state error // after done
 }
@@ -64,7 +64,7 @@ func start(c child) (*proc, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.told = newTally()
+		p.tally = newTally()
 	} else {
 		p.cmd.Stdout = file
 	}
@@ -73,7 +73,7 @@ func start(c child) (*proc, error) {
 	}
 	go func() {
 		if pipe != nil {
-			p.told.read(pipe)
+			p.tally.read(pipe)
 		}
 		p.state = p.cmd.Wait()
 		close(p.done)
@@ -102,7 +102,7 @@ func (p *proc) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	select {
-	case <-p.told.ready:
+	case <-p.tally.ready:
 		return nil
 	case <-p.done:
 		return fmt.Errorf("%s ended before it took jobs: %v", p.name, p.state)

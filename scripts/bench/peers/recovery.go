@@ -46,13 +46,13 @@ func lossCases() []lossCase {
 	asyncjobsFor := func(most time.Duration) plan {
 		return plan{contender: contender{name: "asyncjobs", fsync: true, launch: launchAsyncjobs(most)}}
 	}
-	const again = "begun again by another worker"
+	const again = "started again by another worker"
 	return []lossCase{
 		{name: "ours", rule: "no beat within the lease, 15 s", settled: "declared lost (failed)", plan: ours("")},
 		{name: "ours", settings: "max_attempts 2", rule: "the same", settled: again, plan: ours(""), again: "worker-2",
 			attempts: 2},
 		{name: "ours", settings: "max_attempts 2, the killed worker is started again at once",
-			rule: "the new one takes over from the old one", settled: "begun again by it", plan: ours(""),
+			rule: "the new one takes over from the old one", settled: "started again by it", plan: ours(""),
 			again: "worker-1", after: true, attempts: 2},
 		{name: "ours", settings: "RUN_LEASE=3", rule: "no beat within the lease, 3 s",
 			settled: "declared lost (failed)", plan: ours("3")},
@@ -179,7 +179,7 @@ func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(con
 		return nil, fmt.Errorf("it takes no jobs: %w", last)
 	}
 	if err := poll(start, time.Millisecond, func() (bool, error) { return s.started() == 1, nil }); err != nil {
-		return nil, fmt.Errorf("the job does not begin: %w", err)
+		return nil, fmt.Errorf("the job does not start: %w", err)
 	}
 	if l.name == "ours" { // its worker has reported the start
 		if err := poll(start, 5*time.Millisecond, func() (bool, error) {

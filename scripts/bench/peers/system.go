@@ -100,7 +100,7 @@ func (s *system) removeWorker(w *proc, how func(*proc)) {
 	how(w)
 	for i, p := range s.procs {
 		if p == w {
-			s.before += w.told.started()
+			s.before += w.tally.started()
 			s.procs = append(s.procs[:i], s.procs[i+1:]...)
 			return
 		}
@@ -122,7 +122,7 @@ func (s *system) end() {
 	for _, workers := range []bool{true, false} { // workers first, while their servers still run
 		var wg sync.WaitGroup
 		for _, p := range slices.Backward(s.procs) {
-			if (p.told != nil) != workers {
+			if (p.tally != nil) != workers {
 				continue
 			}
 			if workers {
@@ -139,7 +139,7 @@ func (s *system) end() {
 // workers returns its worker processes.
 func (s *system) workers() (all []*proc) {
 	for _, p := range s.procs {
-		if p.told != nil {
+		if p.tally != nil {
 			all = append(all, p)
 		}
 	}
@@ -150,20 +150,20 @@ func (s *system) workers() (all []*proc) {
 func (s *system) started() int {
 	n := s.before
 	for _, w := range s.workers() {
-		n += w.told.started()
+		n += w.tally.started()
 	}
 	return n
 }
 
 func (s *system) takeDelays() (took []time.Duration) {
 	for _, w := range s.workers() {
-		took = append(took, w.told.takeDelays()...)
+		took = append(took, w.tally.takeDelays()...)
 	}
 	return took
 }
 
 // waitSettled waits until that many jobs have started and none is open.
-func (s *system) waitSettled(ctx context.Context, begun int) error {
+func (s *system) waitSettled(ctx context.Context, started int) error {
 	last, since := -1, time.Now()
 	err := poll(ctx, 2*time.Millisecond, func() (bool, error) {
 		n := s.started()
@@ -171,9 +171,9 @@ func (s *system) waitSettled(ctx context.Context, begun int) error {
 			last, since = n, time.Now()
 		}
 		if time.Since(since) > 30*time.Second {
-			return false, fmt.Errorf("%d of %d jobs have begun, and none for 30 s", n, begun)
+			return false, fmt.Errorf("%d of %d jobs have started, and none for 30 s", n, started)
 		}
-		return n >= begun, nil
+		return n >= started, nil
 	})
 	if err != nil {
 		return err

@@ -309,7 +309,7 @@ func (x *examiner) once(v executor.Invocation) (*proc, error) {
 	p.closeStdin()
 	switch {
 	case !p.waitEnd(x.Timeout):
-		return p, fmt.Errorf("it did not end within %v (--patience)", x.Timeout)
+		return p, fmt.Errorf("it did not end within %v (--timeout)", x.Timeout)
 	case p.code != 0:
 		return p, fmt.Errorf("%s", p.why())
 	}

@@ -178,8 +178,8 @@ func TestInsistGivesUp(t *testing.T) {
 	}
 }
 
-// TestAnOutageIsTold: from its beginning to the end of the patience, a person knows how long it will be tried.
-func TestAnOutageIsTold(t *testing.T) {
+// TestAnOutageIsReported: from its beginning to the end of the patience, a person knows how long it will be tried.
+func TestAnOutageIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		retryAfter time.Duration

@@ -452,8 +452,8 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// TestAFailureIsToldOnce: what came as progress does not come again with the result.
-func TestAFailureIsToldOnce(t *testing.T) {
+// TestAFailureIsReportedOnce: what came as progress does not come again with the result.
+func TestAFailureIsReportedOnce(t *testing.T) {
 	const event = `{"event_type":"message","session_id":"ses_1","run_id":"run_1","timestamp":"2026-01-31T12:00:00Z",` +
 		`"role":"system","content":[{"type":"text","text":%q}]}`
 	for _, tt := range []struct {
@@ -513,8 +513,8 @@ func TestValidateAnswers(t *testing.T) {
 	}
 }
 
-// TestHelpTellsThePatience that the client has.
-func TestHelpTellsThePatience(t *testing.T) {
+// TestHelpShowsTheRequestTimeout that the client has.
+func TestHelpShowsTheRequestTimeout(t *testing.T) {
 	out, _, _ := ao(t, "", "", "run", "--help")
 	if want := fmt.Sprintf("for up to %g minutes", client.DefaultRetryFor.Minutes()); !strings.Contains(out, want) {
 		t.Errorf("want %q in %s", want, out)

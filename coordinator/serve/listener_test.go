@@ -191,8 +191,8 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 	}
 }
 
-// TestSchemasAreCheckedAtEveryDoor: a bad one is refused by what is wrong with it.
-func TestSchemasAreCheckedAtEveryDoor(t *testing.T) {
+// TestSchemasAreCheckedAtEveryEndpoint: a bad one is refused by what is wrong with it.
+func TestSchemasAreCheckedAtEveryEndpoint(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	const bad = `"parameters_schema":{"type":"object","properties":[]}`

@@ -13,7 +13,7 @@ import (
 )
 
 // Another coordinator prunes a lane at the moment in which a run is queued there.
-func TestALaneThatGoesWithARunInItComesBack(t *testing.T) {
+func TestAQueueThatIsDeletedWithARunInItComesBack(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID

@@ -13,7 +13,7 @@ import (
 )
 
 // While the fold reads the history anew it knows of no run: no body is dropped for that.
-func TestAFoldThatKnowsNothingDropsNoBodies(t *testing.T) {
+func TestAReducerThatKnowsNothingDropsNoBodies(t *testing.T) {
 	b := natstest.Bus(t)
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)

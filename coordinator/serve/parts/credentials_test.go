@@ -16,9 +16,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestWorkersAreToldOfTheirOwnRecords: what a worker may not read it is told, by the full subject with its key; no
+// TestWorkersAreSentTheirOwnRecords: what a worker may not read it is told, by the full subject with its key; no
 // stars lead to another's.
-func TestWorkersAreToldOfTheirOwnRecords(t *testing.T) {
+func TestWorkersAreSentTheirOwnRecords(t *testing.T) {
 	t.Parallel()
 	server := natstest.Server(t)
 	b := natstest.Open(t, server)

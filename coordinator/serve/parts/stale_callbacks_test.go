@@ -61,7 +61,7 @@ func TestAnInheritedParentClosesNoCircle(t *testing.T) {
 }
 
 // A turn that ended before it began is followed by another; only that one's answer goes up.
-func TestATurnThatNobodyBeganTellsNobody(t *testing.T) {
+func TestAnUnclaimedTurnCallsNobodyBack(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	top := f.start("")
 	f.ends(top.RunID, said("ok"))
@@ -103,7 +103,7 @@ func TestAChildStaysUntilItsTurnBegins(t *testing.T) {
 }
 
 // What the parent's agent has become is no reason not to tell it.
-func TestAParentWhoseAgentIsAnotherIsTold(t *testing.T) {
+func TestAParentWhoseAgentIsAnotherIsCalledBack(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, said("ok"))

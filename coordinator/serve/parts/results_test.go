@@ -64,8 +64,9 @@ func sound(t *testing.T, c *Coordinator, completed, failed, stopped int) {
 	}
 }
 
-// TestOffersAreChecked: what matches completes with what the worker says of it; anything else fails, and says why.
-func TestOffersAreChecked(t *testing.T) {
+// TestUnverifiedResultsAreChecked: a run whose result matches completes with the worker's report; any other fails, and
+// says why.
+func TestUnverifiedResultsAreChecked(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	text, raw := "hello", `{"n":"one"}`
 	valid := `{"valid":true,"schema_name":null,"schema_source":"request","retry_count":2}`
@@ -129,9 +130,9 @@ func TestOffersAreChecked(t *testing.T) {
 	sound(t, f.c, completed, failed, 0)
 }
 
-// TestWhatIsOfferedAndIsNoCompletion: a worker that offers a failure fails, and one whose offer cannot be read fails,
+// TestWhatIsReportedAndIsNoCompletion: a worker that offers a failure fails, and one whose offer cannot be read fails,
 // too.
-func TestWhatIsOfferedAndIsNoCompletion(t *testing.T) {
+func TestWhatIsReportedAndIsNoCompletion(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
 	f.offer(f.claim(a.RunID), run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no")})
@@ -229,8 +230,8 @@ func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
 	sound(t, f.c, 1, 1, 0)
 }
 
-// TestAnOfferEndsTheLease: the worker may go; no lease that runs out takes its result.
-func TestAnOfferEndsTheLease(t *testing.T) {
+// TestAnUnverifiedResultEndsTheLease: the worker may go; no lease that runs out takes its result.
+func TestAnUnverifiedResultEndsTheLease(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second}))
 	release := holdChecks(t, f.c)
@@ -256,9 +257,9 @@ func TestAnOfferEndsTheLease(t *testing.T) {
 	sound(t, f.c, 1, 1, 0)
 }
 
-// TestALostAttemptOffersNothingMore: the door is shut in the same batch, so that nobody sees a result that nobody
+// TestALostAttemptReportsNoResult: the door is shut in the same batch, so that nobody sees a result that nobody
 // checks.
-func TestALostAttemptOffersNothingMore(t *testing.T) {
+func TestALostAttemptReportsNoResult(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
 	act := f.claim(a.RunID)
@@ -282,9 +283,9 @@ func TestALostAttemptOffersNothingMore(t *testing.T) {
 	}
 }
 
-// TestAStopThatCrossesAnOffer: the offer is the attempt's natural end; a stop only keeps another attempt from
+// TestAStopThatCrossesAnUnverifiedResult: the reported result ends the attempt. A stop only keeps another attempt from
 // following.
-func TestAStopThatCrossesAnOffer(t *testing.T) {
+func TestAStopThatCrossesAnUnverifiedResult(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	release := holdChecks(t, f.c)
 	for _, tt := range []struct {
@@ -318,8 +319,8 @@ func TestAStopThatCrossesAnOffer(t *testing.T) {
 	sound(t, f.c, 2, 2, 0)
 }
 
-// TestAnOfferThatFailsTheCheckIsAnAttempt like any other that failed.
-func TestAnOfferThatFailsTheCheckIsAnAttempt(t *testing.T) {
+// TestAResultThatFailsTheCheckIsAnAttempt like any other that failed.
+func TestAResultThatFailsTheCheckIsAnAttempt(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe + `,"max_attempts":2`)
 	f.offer(f.claim(a.RunID), data(`{}`))
@@ -338,8 +339,8 @@ func TestAnOfferThatFailsTheCheckIsAnAttempt(t *testing.T) {
 	sound(t, f.c, 1, 0, 0)
 }
 
-// TestARestartBetweenOfferAndCheck: the offer is as durable as anything; with a snapshot, and without.
-func TestARestartBetweenOfferAndCheck(t *testing.T) {
+// TestARestartBetweenResultAndCheck: the offer is as durable as anything; with a snapshot, and without.
+func TestARestartBetweenResultAndCheck(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		b := natstest.Bus(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -431,9 +432,9 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 	}
 }
 
-// TestAnOfferOfTheLargestSizeEnds: a worker offers as much as NATS takes in one record, and a coordinator's word on it,
+// TestAResultOfTheLargestSizeEnds: a worker offers as much as NATS takes in one record, and a coordinator's word on it,
 // which is longer, does not fit any more. The run ends all the same: else nobody could ever stop it.
-func TestAnOfferOfTheLargestSizeEnds(t *testing.T) {
+func TestAResultOfTheLargestSizeEnds(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFamily(t, c)
