@@ -68,6 +68,14 @@ func (s *stack) tool(c *client, body string, status int) got {
 	return got{s.t, status, http.Header{}, doc}
 }
 
+// refuses requires a 400 that names the field.
+func (g got) refuses(input, field string) {
+	g.t.Helper()
+	if g.want(400)["field"] != field {
+		g.t.Errorf("%s: got %s, want field %s", input, g.body, field)
+	}
+}
+
 // TestWhatIsEmptyIsRefusedByName: who sends an empty text meant something that is not there; it does not stand for "not
 // given".
 func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
@@ -104,17 +112,11 @@ func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
 	for _, field := range []string{"status", "agent_name", "parent_session_id", "cursor"} {
 		c.refused("list_agent_sessions", `{"`+field+`":""}`, `"field":"`+field+`"`, "is empty")
 	}
-	if g := s.request(subject.APIAgentsList, `{"status":""}`); g.want(400)["field"] != "status" {
-		t.Error(g.body)
-	}
+	s.request(subject.APIAgentsList, `{"status":""}`).refuses("an empty status", "status")
 	for _, name := range []string{"Idempotency-Key", "Nats-Msg-Id"} {
-		if g := s.request(subject.APIRunsCreate, `{"agent_name":"plain"}`, name+": "); g.want(400)["field"] != name {
-			t.Error(g.body)
-		}
+		s.request(subject.APIRunsCreate, `{"agent_name":"plain"}`, name+": ").refuses("an empty header", name)
 	}
-	if g := s.post("/runs", `{"agent_name":"plain"}`, "Idempotency-Key: "); g.want(400)["field"] != "Idempotency-Key" {
-		t.Error(g.body)
-	}
+	s.post("/runs", `{"agent_name":"plain"}`, "Idempotency-Key: ").refuses("an empty header", "Idempotency-Key")
 
 	for field, path := range map[string]string{"executor_profile": "", "output_schema_name": "", "type": "",
 		"status": "", "demands.hostname": "demands"} {
@@ -122,14 +124,10 @@ func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
 		if path != "" {
 			body = `{"name":"mind","demands":{"hostname":""}}`
 		}
-		if g := s.post("/agents", body); g.want(400)["field"] != field {
-			t.Error(g.body)
-		}
+		s.post("/agents", body).refuses(body, field)
 	}
 	s.post("/agents", `{"name":"mind","description":"","system_prompt":""}`).want(201)
-	if g := s.call("PATCH", "/agents/mind", `{"executor_profile":""}`); g.want(400)["field"] != "executor_profile" {
-		t.Error(g.body)
-	}
+	s.call("PATCH", "/agents/mind", `{"executor_profile":""}`).refuses("PATCH with it empty", "executor_profile")
 }
 
 // TestAnAgentsNumbersAndTimes: what a definition may not say is refused by that member's own name, and nothing is
@@ -163,13 +161,11 @@ func TestAnAgentsNumbersAndTimes(t *testing.T) {
 	s.get("/agents/fresh").want(404)
 	s.get("/agents/own").want(404)
 	if m := s.get("/agents/there").want(200); m["timeout_seconds"] != nil || m["max_attempts"] != nil {
-		t.Error(m)
+		t.Errorf("got %v, want neither timeout_seconds nor max_attempts", m)
 	}
 	for _, field := range []string{"created_at", "modified_at"} {
-		if g := s.post("/schemas", `{"name":"a","schema":{},"`+field+`":"2026-01-01T00:00:00Z"}`); g.want(
-			400)["field"] != field {
-			t.Error(g.body)
-		}
+		body := `{"name":"a","schema":{},"` + field + `":"2026-01-01T00:00:00Z"}`
+		s.post("/schemas", body).refuses(body, field)
 	}
 }
 
@@ -190,7 +186,7 @@ func TestANameOfARunner(t *testing.T) {
 			}
 		}
 		if m["agent_name"] != "tool" || m["runner_id"] != w.id || m["executor_profile"] != "procedural" {
-			t.Error(g.body)
+			t.Errorf("got %s, want agent tool, runner %s, profile procedural", g.body, w.id)
 		}
 	}
 }
