@@ -73,9 +73,6 @@ const (
 	calmTime   = 90 * time.Second // in which everything must end
 )
 
-// deletions is off: a deletion that meets others leaves callback records that the ledger complains of.
-const deletions = true
-
 // newStory makes the story of a seed.
 func newStory(seed uint64) story {
 	r := rand.New(rand.NewPCG(seed, 1))
