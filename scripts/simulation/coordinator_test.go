@@ -118,7 +118,7 @@ func (insisting) Insist(ctx context.Context, what string, f func() error) error 
 // planner is a callback.Config's planner, as in serve/parts.
 type planner struct{ *runs.Planner }
 
-func (p planner) Plan(ctx context.Context, req run.Request) (run.Spec, error) {
+func (p planner) Plan(ctx context.Context, req *run.Request) (run.Spec, error) {
 	plan, err := p.Planner.Plan(ctx, req)
 	if err != nil {
 		return run.Spec{}, err
