@@ -15,6 +15,9 @@ import (
 // maxReads is how often the stream is read again because history was removed meanwhile.
 const maxReads = 3
 
+// clusterReads is how often the stream of a cluster is read again because a server cannot read a record: others can.
+const clusterReads = 8
+
 // errDone ends the reading.
 var errDone = errors.New("enough")
 
@@ -48,6 +51,7 @@ type Stream interface {
 	State(ctx context.Context) (bus.State, error)
 	Follow(ctx context.Context, stream string, after uint64, filters []string, f func(bus.Message) error) error
 	HasRecords(ctx context.Context, after, last uint64) (bool, error)
+	Clustered() bool
 }
 
 // Ledger audits the stream (GET /ledger).
@@ -63,6 +67,9 @@ func (a *Auditor) Ledger(ctx context.Context) (Report, error) {
 	rules := a.Rules
 	rules.DamagedAt = acceptedAt(damages)
 	r, unreadable, err := auditStream(ctx, a.Stream, rules)
+	for n := 1; n < clusterReads && err == nil && unreadable > 0 && a.Stream.Clustered(); n++ {
+		r, unreadable, err = auditStream(ctx, a.Stream, rules) // at another server, most likely
+	}
 	if err == nil && unreadable > 0 {
 		damages, err = a.Mark.Verify(ctx, unreadable)
 	}

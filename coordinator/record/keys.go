@@ -72,6 +72,9 @@ func (k *Keys) Check(run string, attempt int, key string) error {
 	return fault.New(fault.Forbidden, "", "the attempt's key does not match")
 }
 
+// SecretKey is the key of the deployment's secret in its bucket.
+const SecretKey = "attempts"
+
 // Read takes the keys from the deployment's secret. The first coordinator of a deployment creates it.
 func (k *Keys) Read(ctx context.Context, secrets interface {
 	Create(ctx context.Context, key string, value []byte) (uint64, error)
@@ -79,9 +82,9 @@ func (k *Keys) Read(ctx context.Context, secrets interface {
 }) error {
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	_, err := secrets.Create(ctx, "attempts", secret)
+	_, err := secrets.Create(ctx, SecretKey, secret)
 	if errors.Is(err, bus.ErrTaken) {
-		secret, _, err = secrets.Get(ctx, "attempts")
+		secret, _, err = secrets.Get(ctx, SecretKey)
 	}
 	if err == nil {
 		k.set(secret)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ao/coordinator/ledger"
+	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -131,5 +132,22 @@ func TestAKeyOfALostRun(t *testing.T) {
 			}
 			r.starts.wantOnce(t)
 		})
+	}
+}
+
+// TestALostSecret: a coordinator does not start with a new secret where a history needs the old one.
+func TestALostSecret(t *testing.T) {
+	t.Parallel()
+	r := fill(t, 8)
+	r.stop()
+	if err := r.bus.Bucket(subject.Secrets).Delete(t.Context(), "attempts"); err != nil {
+		t.Fatal(err)
+	}
+	var cfg serve.Config
+	r.on(&cfg)
+	cfg.HTTPAddr, cfg.Log, cfg.NATS.Log = "127.0.0.1:0", natstest.Log(t), natstest.Log(t)
+	err := serve.Run(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "lost the deployment's secret") {
+		t.Errorf("the coordinator ended with %v", err)
 	}
 }

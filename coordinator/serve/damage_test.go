@@ -234,6 +234,23 @@ func TestAnUnreadableRecord(t *testing.T) {
 	r.starts.wantOnce(t)
 }
 
+// TestAnUnreadableRecordIsReported: a coordinator that reads the whole history finds it by itself.
+func TestAnUnreadableRecordIsReported(t *testing.T) {
+	t.Parallel()
+	r := fill(t, 80)
+	r.stop()
+	r.p.Stop()
+	r.p.FlipBit(subject.Runs, 0.5)
+	r.p.Start()
+	r.dir = t.TempDir()
+	again := start(t, r.on)
+	again.work(r.starts.do, echo("tool"))
+	again.sums(map[string]float64{"ao_history_missing_records": 1})
+	natstest.Until(t, "the coordinator is ready", func() bool { return again.get("/ready").status == 200 })
+	again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+	r.starts.wantOnce(t)
+}
+
 // TestAnotherNATS: an empty NATS in the place of the one before is a damage, and what is new works.
 func TestAnotherNATS(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -74,7 +75,7 @@ func asFault(ctx context.Context, err error) error {
 
 // unavailableErrors are nats.go's errors for a NATS that cannot be reached or does not answer.
 var unavailableErrors = []error{
-	context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers,
+	context.DeadlineExceeded, os.ErrDeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrNoServers,
 	nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrConnectionReconnecting, nats.ErrReconnectBufExceeded,
 	nats.ErrConnectionDraining, nats.ErrStaleConnection,
 	jetstream.ErrNoStreamResponse, jetstream.ErrJetStreamNotEnabled,
@@ -86,7 +87,8 @@ func unavailable(cause error) error {
 	switch no, refused := errors.AsType[*refusal](cause); {
 	case errorCode(cause) == codeStorageFull, refused && no.code == codeStorageFull:
 		message = "JetStream has no space left: its limit (max_file_store) is reached"
-	case errors.Is(cause, nats.ErrTimeout), errors.Is(cause, context.DeadlineExceeded):
+	case errors.Is(cause, nats.ErrTimeout), errors.Is(cause, context.DeadlineExceeded),
+		errors.Is(cause, os.ErrDeadlineExceeded):
 		message = "NATS did not answer in time"
 	case errors.Is(cause, nats.ErrNoResponders), errors.Is(cause, jetstream.ErrNoStreamResponse),
 		errors.Is(cause, jetstream.ErrJetStreamNotEnabled):

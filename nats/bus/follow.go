@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"ao/nats/stream"
@@ -21,19 +22,19 @@ const suspectTimeout = 30 * time.Second
 // consumer without gaps or repeats. It returns when ctx ends or f fails.
 func (b *Reader) Follow(ctx context.Context, stream string, after uint64, filters []string,
 	f func(Message) error) error {
-	return b.follow(ctx, stream, after, filters, func(context.Context) error { return nil }, f)
+	return b.follow(ctx, stream, after, filters, func(context.Context) error { return nil }, new(atomic.Uint64), f)
 }
 
-// follow is Follow with a check before each start of the consumer.
+// follow is Follow with a check before each start of the consumer. left gets how many messages follow each one.
 func (b *Reader) follow(ctx context.Context, stream string, after uint64, filters []string,
-	check func(context.Context) error, f func(Message) error,
+	check func(context.Context) error, left *atomic.Uint64, f func(Message) error,
 ) error {
 	var logged time.Time
 	for timeout := firstTryTimeout; ; timeout = nextTryTimeout(timeout) {
 		link, from := b.link.Load(), after
 		err := check(ctx)
 		if err == nil {
-			err = b.followOnce(ctx, link, stream, &after, filters, timeout, f)
+			err = b.followOnce(ctx, link, stream, &after, filters, timeout, left, f)
 		}
 		if after > from {
 			timeout = 0
@@ -55,7 +56,7 @@ func (b *Reader) follow(ctx context.Context, stream string, after uint64, filter
 // followOnce runs one consumer.
 func (b *Reader) followOnce(
 	ctx context.Context, link *link, stream string, after *uint64, filters []string, timeout time.Duration,
-	f func(Message) error,
+	left *atomic.Uint64, f func(Message) error,
 ) error {
 	from := jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: *after + 1, FilterSubjects: filters,
@@ -65,6 +66,7 @@ func (b *Reader) followOnce(
 		if o.stream <= *after {
 			return nil
 		}
+		left.Store(o.pending)
 		if err := f(Message{Seq: o.stream, Subject: m.Subject(), Body: m.Data(), Time: o.at}); err != nil {
 			return &callbackError{err}
 		}
@@ -97,7 +99,7 @@ func (b *Reader) FollowRuns(ctx context.Context, last Message, suspect func(bool
 		}
 		return err
 	}
-	return b.follow(ctx, subject.Runs, last.Seq, nil, check, func(m Message) error {
+	return b.follow(ctx, subject.Runs, last.Seq, nil, check, &b.left, func(m Message) error {
 		tail.Read(m)
 		return f(m)
 	})
@@ -105,3 +107,7 @@ func (b *Reader) FollowRuns(ctx context.Context, last Message, suspect func(bool
 
 // Confirmed reports whether RUNS was checked to hold what FollowRuns read, since the connection was last lost.
 func (b *Reader) Confirmed() bool { return b.verifiedLink.Load() == b.link.Load() }
+
+// Left returns how many records follow the last one that FollowRuns got, as NATS counts. If there is none, NATS has
+// skipped so many that it cannot read.
+func (b *Reader) Left() uint64 { return b.left.Load() }

@@ -20,6 +20,7 @@ type Reader struct {
 	askCoordinator func(ctx context.Context, subject string, body []byte) ([]byte, error)
 	verifiedLink   atomic.Pointer[link] // the connection in which RUNS was last checked to hold what FollowRuns read
 	suspectTimeout time.Duration
+	left           atomic.Uint64 // see Left
 
 	stateMu     sync.Mutex
 	nextState   *stateCall // not sent yet; nil: none

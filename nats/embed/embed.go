@@ -39,6 +39,9 @@ type Config struct {
 	Name          string   // default "ao"; required in a cluster, and different on each
 	ClusterListen string   // address for the other servers, such as "127.0.0.1:6222"; default: no cluster
 	Routes        []string // such as "127.0.0.1:6222"
+	// Advertise is the address that the other servers are told instead of ClusterListen. Clients then learn of no
+	// further servers.
+	Advertise string
 }
 
 // cluster is the name of a cluster.
@@ -216,7 +219,8 @@ func (c Config) join(opts *server.Options) error {
 	if err != nil {
 		return fmt.Errorf(`embedded NATS: ClusterListen %q: use an address such as "127.0.0.1:6222"`, c.ClusterListen)
 	}
-	opts.Cluster = server.ClusterOpts{Name: cluster, Host: host, Port: port}
+	opts.Cluster = server.ClusterOpts{Name: cluster, Host: host, Port: port, Advertise: c.Advertise,
+		NoAdvertise: c.Advertise != ""}
 	for _, r := range c.Routes {
 		opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats", Host: r})
 	}

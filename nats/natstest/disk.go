@@ -17,9 +17,16 @@ import (
 // disk as it would a real one. It needs no root where user namespaces are allowed.
 type Disk struct {
 	Dir   string // its path for the programs on it
-	t     testing.TB
+	t     DiskUser
 	pid   int
 	enter []string // the command that enters the namespace
+}
+
+// DiskUser is who uses a Disk: a test, or a program.
+type DiskUser interface {
+	Helper()
+	Fatal(why ...any)
+	Cleanup(end func())
 }
 
 // SmallDisk makes a disk of a size, which ends with the test. The test is skipped if no file system can be mounted.
@@ -31,6 +38,15 @@ func SmallDisk(t testing.TB, size int64) *Disk {
 // SmallDiskOver is SmallDisk, mounted over an existing folder.
 func SmallDiskOver(t testing.TB, dir string, size int64) *Disk {
 	t.Helper()
+	d, err := MountDisk(t, dir, size)
+	if err != nil {
+		t.Skipf("no small disk can be mounted here: %v", err)
+	}
+	return d
+}
+
+// MountDisk mounts a disk over an existing folder until its user's cleanup.
+func MountDisk(t DiskUser, dir string, size int64) (*Disk, error) {
 	d := &Disk{Dir: dir, t: t}
 	mount := fmt.Sprintf(`mount -t tmpfs -o size=%d tmpfs "$0" && echo mounted && read end`, size)
 	var why error
@@ -44,11 +60,10 @@ func SmallDiskOver(t testing.TB, dir string, size int64) *Disk {
 			why = d.Command("true").Run()
 		}
 		if why == nil {
-			return d
+			return d, nil
 		}
 	}
-	t.Skipf("no small disk can be mounted here: %v", why)
-	return nil
+	return nil, why
 }
 
 // mount starts the process that holds the namespace; it ends with this one in any case.

@@ -1,6 +1,7 @@
 package natstest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,33 +12,40 @@ import (
 // where: 0 is the beginning of the first record, 1 the end of the last.
 func (p *Process) FlipBit(stream string, at float64) {
 	p.t.Helper()
-	files, err := filepath.Glob(filepath.Join(p.c.StoreDir, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
-	if err != nil || len(files) == 0 {
-		p.t.Fatalf("stream %s has no files: %v", stream, err)
-	}
-	sizes, sum := make([]int64, len(files)+1), int64(0) // by block number
-	for _, f := range files {
-		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk"))
-		i, err := os.Stat(f)
-		if err != nil || n >= len(sizes) {
-			p.t.Fatalf("file %s: %v", f, err)
-		}
-		sizes[n], sum = i.Size(), sum+i.Size()
-	}
-	off := min(int64(at*float64(sum)), sum-1)
-	for n, size := range sizes {
-		if off < size {
-			flip(p, filepath.Join(filepath.Dir(files[0]), strconv.Itoa(n)+".blk"), off)
-			return
-		}
-		off -= size
+	if err := FlipBit(p.c.StoreDir, stream, at); err != nil {
+		p.t.Fatal(err)
 	}
 }
 
-func flip(p *Process, file string, off int64) {
+// FlipBit is Process.FlipBit for a server with that folder.
+func FlipBit(storeDir, stream string, at float64) error {
+	files, err := filepath.Glob(filepath.Join(storeDir, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
+	if err != nil {
+		return err
+	}
+	sizes, most, sum := map[int]int64{}, 0, int64(0) // by block number
+	for _, f := range files {
+		n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk"))
+		i, err := os.Stat(f)
+		if err != nil {
+			return err
+		}
+		sizes[n], most, sum = i.Size(), max(most, n), sum+i.Size()
+	}
+	off := min(int64(at*float64(sum)), sum-1)
+	for n := range most + 1 {
+		if off < sizes[n] {
+			return flip(filepath.Join(filepath.Dir(files[0]), strconv.Itoa(n)+".blk"), off)
+		}
+		off -= sizes[n]
+	}
+	return fmt.Errorf("stream %s has no records", stream)
+}
+
+func flip(file string, off int64) error {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
-		p.t.Fatal(err)
+		return err
 	}
 	defer f.Close()
 	b := make([]byte, 1)
@@ -46,7 +54,5 @@ func flip(p *Process, file string, off int64) {
 		b[0] ^= 1
 		_, err = f.WriteAt(b, off)
 	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	return err
 }

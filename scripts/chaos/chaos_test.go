@@ -3,10 +3,14 @@ package main
 import (
 	"encoding/binary"
 	"flag"
+	"io"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"testing"
 	"time"
+
+	"ao/nats/natstest"
 )
 
 var (
@@ -44,6 +48,78 @@ func TestTorn(t *testing.T) {
 	}
 }
 
+// TestModes is a short run of each other mode. Nightly runs have more seeds.
+func TestModes(t *testing.T) {
+	if natstest.Load(0, 1) == 0 {
+		t.Skip("runs where AO_TEST_LOAD is full")
+	}
+	for _, mode := range []string{"disk", "proxy"} {
+		t.Run(mode, func(t *testing.T) {
+			if r := run(t, mode, *chaosFor, 1); len(r.Faults) == 0 {
+				t.Error("there were no faults")
+			}
+		})
+	}
+	t.Run("rot", func(t *testing.T) { run(t, "rot", *chaosFor, 3) })
+}
+
+// TestProxy: each fault of the network, and its end.
+func TestProxy(t *testing.T) {
+	echo, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer echo.Close()
+	go func() {
+		for {
+			c, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			go io.Copy(c, c)
+		}
+	}()
+	p, err := newProxy(echo.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	answers := func(c net.Conn, within time.Duration) bool {
+		c.SetDeadline(time.Now().Add(within))
+		_, err := c.Write([]byte("x"))
+		if err == nil {
+			_, err = io.ReadFull(c, make([]byte, 1))
+		}
+		return err == nil
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", p.address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	for fault, stays := range map[string]bool{cut: false, blackHole: true, oneWay: true, slow: true} {
+		c := dial()
+		if !answers(c, time.Minute) {
+			t.Fatalf("before %s: no answer", fault)
+		}
+		p.set(fault)
+		if got := answers(c, 200*time.Millisecond); got != (fault == slow) {
+			t.Errorf("during %s: answered %v", fault, got)
+		}
+		p.set("")
+		if fault == slow {
+			continue
+		}
+		c.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := c.Read(make([]byte, 1)); (err == nil) != stays {
+			t.Errorf("after %s: %v", fault, err)
+		}
+	}
+}
+
 // TestFaults is a short run in mode faults.
 func TestFaults(t *testing.T) {
 	r := run(t, "faults", *chaosFor, *chaosNATS)
@@ -55,13 +131,13 @@ func TestFaults(t *testing.T) {
 
 func TestTheSameSeedIsTheSamePlan(t *testing.T) {
 	s := stack{workers: make([]*process, 3), coordinators: make([]*process, 2), nats: make([]*process, 3)}
-	for _, all := range [][]*process{s.workers, s.coordinators} {
+	for _, all := range [][]*process{s.workers, s.coordinators, s.nats} {
 		for i := range all {
 			all[i] = &process{name: "x"}
 		}
 	}
 	faults := func(seed uint64) (all []fault) {
-		for g, v := range s.groups() {
+		for g, v := range s.groups(&tracker{}) {
 			next := plan(seed, g, v)
 			for range 50 {
 				f := next()
@@ -74,7 +150,10 @@ func TestTheSameSeedIsTheSamePlan(t *testing.T) {
 		}
 		return all
 	}
-	if a, b, c := faults(1), faults(1), faults(2); !slices.Equal(a, b) || slices.Equal(a, c) {
+	same := func(a, b fault) bool {
+		return a.after == b.after && a.kind.name == b.kind.name && a.target == b.target && a.duration == b.duration
+	}
+	if a, b, c := faults(1), faults(1), faults(2); !slices.EqualFunc(a, b, same) || slices.EqualFunc(a, c, same) {
 		t.Error("a plan is not a function of the seed")
 	}
 }

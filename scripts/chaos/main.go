@@ -4,6 +4,7 @@
 //
 //	go run ./scripts/chaos -seed 7 -for 2m -nats 3
 //	go run ./scripts/chaos -mode torn            # NATS loses its last records with a crash
+//	go run ./scripts/chaos -mode rot             # also disk, proxy
 //
 // shared/docs/reliability.md describes it. The exit code is 1 if there are violations; then the folder with all logs
 // is kept.
@@ -16,9 +17,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -51,7 +55,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of all random numbers; 0: a random one")
 	flag.DurationVar(&o.length, "for", 2*time.Minute, "duration of faults and load")
 	flag.IntVar(&o.nats, "nats", 1, "NATS servers: 1, or a cluster of 3")
-	flag.StringVar(&o.mode, "mode", "faults", "faults, or torn: NATS crashes and loses its last records")
+	flag.StringVar(&o.mode, "mode", "faults", aboutModes())
 	flag.BoolVar(&o.race, "race", false, "build the programs with the race detector")
 	flag.BoolVar(&o.requireAll, "require-callbacks", true,
 		"fail if this version has no sessions, callbacks or max_attempts, instead of skipping them")
@@ -61,9 +65,9 @@ func main() {
 	flag.BoolVar(&o.json, "json", false, "print the result as JSON on stdout")
 	flag.BoolVar(&o.keep, "keep", false, "always keep the folder with the logs")
 	flag.Parse()
-	if o.nats != 1 && o.nats != 3 || o.mode != "faults" && o.mode != "torn" || o.mode == "torn" && o.nats != 1 ||
-		flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "chaos: use -nats 1 or -nats 3, and -mode faults, or -mode torn with one NATS server")
+	if m, ok := modes[o.mode]; !ok || o.nats != 1 && o.nats != m.servers || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "chaos: use -nats 1, or -nats 3 in modes faults, rot and proxy, and -mode",
+			aboutModes())
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -79,6 +83,28 @@ func main() {
 	if err != nil || !r.OK {
 		os.Exit(1)
 	}
+}
+
+// modes are what may happen to the stack.
+var modes = map[string]struct {
+	about   string
+	servers int // of NATS, at most
+	run     func(*verifier, context.Context) error
+}{
+	"faults": {"processes are killed, paused and restarted", 3, (*verifier).runFaults},
+	"torn":   {"NATS crashes and loses its last records", 1, (*verifier).runTorn},
+	"rot":    {"bits flip in the files of one server", 3, (*verifier).runRot},
+	"disk":   {"the disk under NATS is full for a while", 1, (*verifier).runFaults},
+	"proxy":  {"the network fails between programs and NATS, and between its servers", 3, (*verifier).runFaults},
+}
+
+// aboutModes explains all modes.
+func aboutModes() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(modes)) {
+		all = append(all, name+": "+modes[name].about)
+	}
+	return strings.Join(all, "; ")
 }
 
 var printMu sync.Mutex
@@ -116,11 +142,7 @@ func (o options) run(ctx context.Context) (r report, err error) {
 	}
 	o.logf("up after %s; injecting faults for %s", time.Since(begin).Round(100*time.Millisecond), o.length)
 	j := &verifier{s: s, b: &tracker{}, r: &r, torn: map[string]bool{}}
-	if o.mode == "torn" {
-		err = j.runTorn(ctx)
-	} else {
-		err = j.runFaults(ctx)
-	}
+	err = modes[o.mode].run(j, ctx)
 	r.Duration = time.Since(begin).Round(time.Second).String()
 	if ctx.Err() != nil {
 		j.b.wrong, err = nil, errors.New("interrupted") // open runs are no violation then

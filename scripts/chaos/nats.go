@@ -55,7 +55,15 @@ func (s *stack) addNATS(n int) error {
 			if err != nil {
 				return err
 			}
-			routes = append(routes, c.ClusterListen)
+			c.Advertise = c.ClusterListen
+			if s.mode == "proxy" {
+				at, err := s.link(fmt.Sprintf("nats-%d", i+1), c.ClusterListen)
+				if err != nil {
+					return err
+				}
+				c.Advertise = at[0]
+			}
+			routes = append(routes, c.Advertise)
 		}
 		configs[i] = c
 	}
@@ -66,7 +74,7 @@ func (s *stack) addNATS(n int) error {
 			return err
 		}
 		s.nats = append(s.nats, s.program(fmt.Sprintf("nats-%d", i+1), "chaos", envNATS+"="+string(raw)))
-		s.natsURLs = append(s.natsURLs, "nats://"+c.Listen)
+		s.natsURLs, s.natsAddresses = append(s.natsURLs, "nats://"+c.Listen), append(s.natsAddresses, c.Listen)
 	}
 	return nil
 }

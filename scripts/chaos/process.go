@@ -18,6 +18,8 @@ type process struct {
 	env  []string
 	dir  string
 	log  string // log file of all its starts
+	// makes the command of a program
+	command func(program string, args ...string) *exec.Cmd
 
 	mu              sync.Mutex
 	cmd             *exec.Cmd
@@ -37,7 +39,7 @@ func (p *process) start() error {
 	defer log.Close()
 	p.starts++
 	fmt.Fprintf(log, "=== start %d of %s, %s\n", p.starts, p.name, time.Now().UTC().Format(timeFormat))
-	cmd := exec.Command(p.path)
+	cmd := p.command(p.path)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.env, p.dir, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

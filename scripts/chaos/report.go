@@ -36,6 +36,7 @@ type report struct {
 	StaleReads    int            `json:"reads_behind_an_end_told_elsewhere"`
 	LogErrors     int            `json:"error_lines_in_logs"`
 	Torn          []tear         `json:"torn,omitempty"`
+	Rotten        []rotten       `json:"rotten,omitempty"`
 
 	Wrong []string `json:"wrong,omitempty"`
 }
@@ -65,6 +66,9 @@ func (j *verifier) print() {
 	}
 	for i, t := range r.Torn {
 		row(fmt.Sprintf("crash %d", i+1), t)
+	}
+	for i, t := range r.Rotten {
+		row(fmt.Sprintf("rot %d", i+1), t)
 	}
 	row("lines of level ERROR in the logs", r.LogErrors)
 	row("violations", len(j.b.wrong))

@@ -37,7 +37,12 @@ type stack struct {
 
 	nats, coordinators, workers []*process
 	natsURLs, urls              []string
+	natsAddresses               []string
 	autonomous                  bool // this version's workers can run autonomous profiles
+
+	disk  *natstest.Disk // mode disk
+	links []link         // mode proxy
+	ends  []func()       // called when the stack is removed
 }
 
 // waitUntil polls, 50 ms apart, until ok or the end of ctx.
@@ -72,22 +77,31 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 		return nil, err
 	}
 	s := &stack{options: o, root: root, dir: dir, token: filepath.Base(dir)}
-	if err := errors.Join(s.build(ctx), s.writeFiles(), s.addNATS(o.nats)); err != nil {
+	err = errors.Join(s.build(ctx), s.writeFiles(), s.addNATS(o.nats))
+	if err == nil && o.mode == "disk" {
+		err = s.mountDisk()
+	}
+	if err != nil {
 		s.remove()
 		return nil, err
 	}
-	common := []string{"AO_NATS_URL=" + strings.Join(s.natsURLs, ","), "AO_LOG_LEVEL=" + o.level}
+	common := []string{"AO_LOG_LEVEL=" + o.level}
 	if o.mode == "torn" { // what is cut off was not synced
 		common = append(common, "AO_NATS_SYNC=2m")
 	}
 	for i := range coordinators {
+		name := fmt.Sprintf("coordinator-%d", i+1)
+		nats, err := s.natsFor(name)
+		if err != nil {
+			return nil, err
+		}
 		address, err := natstest.Address()
 		if err != nil {
 			return nil, err
 		}
 		s.urls = append(s.urls, "http://"+address)
-		s.coordinators = append(s.coordinators, s.program(fmt.Sprintf("coordinator-%d", i+1), "coordinator",
-			append([]string{
+		s.coordinators = append(s.coordinators, s.program(name, "coordinator",
+			append([]string{nats, "AO_DATA_DIR=" + s.path("data", name),
 				"AO_HTTP_ADDR=" + address, "RUN_LEASE=" + lease.String(), "AO_NATS_REPLICAS=" + fmt.Sprint(o.nats),
 				"AGENT_ORCHESTRATOR_AGENTS_DIR=" + s.path("own")}, common...)...))
 	}
@@ -97,12 +111,25 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 	}
 	for i := range workers {
 		name := fmt.Sprintf("worker-%d", i+1)
-		s.workers = append(s.workers, s.program(name, "worker", append([]string{
+		nats, err := s.natsFor(name)
+		if err != nil {
+			return nil, err
+		}
+		s.workers = append(s.workers, s.program(name, "worker", append([]string{nats,
 			"AO_HOSTNAME=" + name, "AO_PROFILES_DIR=" + s.path("profiles"), "AO_PROFILES=" + profiles,
 			"AO_PROJECT_DIR=" + s.path("work"),
 			"AO_DRAIN_GRACE=2", envToken + "=" + s.token}, common...)...))
 	}
 	return s, nil
+}
+
+// natsFor returns the setting with the addresses of NATS for a program: in mode proxy those of its proxies.
+func (s *stack) natsFor(name string) (setting string, err error) {
+	addresses := s.natsAddresses
+	if s.mode == "proxy" {
+		addresses, err = s.link(name, addresses...)
+	}
+	return "AO_NATS_URL=nats://" + strings.Join(addresses, ",nats://"), err
 }
 
 func (s *stack) path(parts ...string) string {
@@ -147,7 +174,7 @@ func (s *stack) program(name, file string, env ...string) *process {
 		})
 	})
 	return &process{name: name, path: s.path("bin", file), env: append(base, env...), dir: s.path("work"),
-		log: s.path("logs", name+".log")}
+		log: s.path("logs", name+".log"), command: exec.Command}
 }
 
 func (s *stack) all() []*process { return slices.Concat(s.nats, s.coordinators, s.workers) }
@@ -256,6 +283,9 @@ func (s *stack) killAll() {
 
 // remove removes the folder, unless it is kept.
 func (s *stack) remove() {
+	for _, end := range s.ends {
+		end()
+	}
 	if !s.keep {
 		os.RemoveAll(s.dir)
 	}

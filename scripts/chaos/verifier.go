@@ -19,7 +19,9 @@ type verifier struct {
 
 	runs  map[string]runView // by id; both coordinators agree
 	lines executorLog        // the executors' log
-	torn  map[string]bool    // ids of runs and sessions with records that were cut off
+	// mode rot: a damage was found
+	damaged bool
+	torn    map[string]bool // ids of runs and sessions with records that were cut off
 }
 
 // Timeouts after the last fault. The longest runs take 40 s; retry pauses and a few leases come on top.

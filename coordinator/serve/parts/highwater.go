@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"ao/coordinator/control/damage"
@@ -10,6 +11,7 @@ import (
 	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/fault"
 )
 
 // wireHighwater wires the high-water mark of the history.
@@ -79,4 +81,81 @@ func (c *Coordinator) keepHighwater(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// skipped finds records that NATS counts, and skips since it cannot read them.
+type skipped struct {
+	n     uint64 // that the last check found
+	times int    // that it found as many
+	reads int    // of the history, for that reason
+	known uint64 // that are a damage, or none
+}
+
+const (
+	skippedEvery   = 2 * time.Second
+	skippedTimes   = 3 // a record may be on its way
+	skippedRereads = 5 // in a cluster most servers can read what one cannot
+)
+
+// watchSkipped looks for skipped records until ctx ends.
+func (c *Coordinator) watchSkipped(ctx context.Context) error {
+	tick := time.NewTicker(skippedEvery)
+	defer tick.Stop()
+	var k skipped
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			k.reconcile(ctx, c)
+		}
+	}
+}
+
+// reconcile reads the history again in a cluster, where another server has the records. Else it asks the ledger, which
+// notes a damage.
+func (k *skipped) reconcile(ctx context.Context, c *Coordinator) {
+	if !c.History.Confirmed() {
+		return
+	}
+	n := c.bus.Left()
+	s, err := c.bus.State(ctx)
+	if err != nil || s.Last != c.History.Seq() || c.bus.Left() != n || n <= k.known {
+		if err == nil && n == 0 {
+			k.times, k.reads, k.known = 0, 0, 0
+		}
+		return
+	}
+	if k.n != n {
+		k.n, k.times = n, 0
+	}
+	k.times++
+	if k.times < skippedTimes {
+		return
+	}
+	k.times = 0
+	c.log.Error("NATS counts records of the history that it does not give", "records", n)
+	if c.bus.Clustered() && k.reads < skippedRereads {
+		k.reads++
+		c.History.Reread()
+		return
+	}
+	if _, err := c.Auditor.Ledger(ctx); err == nil {
+		k.known = n
+	}
+}
+
+// checkSecret refuses to start where the deployment's secret is lost: with another one no attempt of the history would
+// count.
+func (c *Coordinator) checkSecret(ctx context.Context) error {
+	_, _, err := c.bus.Bucket(subject.Secrets).Get(ctx, record.SecretKey)
+	if !errors.Is(err, bus.ErrNotFound) {
+		return err
+	}
+	s, err := c.bus.State(ctx)
+	if err == nil && s.Msgs > 0 {
+		err = fault.New(fault.Internal, "", "NATS has a history, and has lost the deployment's secret (bucket "+
+			"secrets), which makes it readable; restore a backup with 'ao restore'")
+	}
+	return err
 }

@@ -52,7 +52,12 @@ func (c *Coordinator) Run(ctx context.Context) error {
 		return err
 	}
 	err := c.retryUntilAvailable(ctx, "the deployment's secret",
-		func() error { return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets)) })
+		func() error {
+			if err := c.checkSecret(ctx); err != nil {
+				return err
+			}
+			return c.keys.Read(ctx, c.bus.Bucket(subject.Secrets))
+		})
 	if err != nil {
 		return err
 	}
@@ -61,6 +66,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.History.Run(ctx) })
 	g.Go(func() error { return c.keepHighwater(ctx) })
+	g.Go(func() error { return c.watchSkipped(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })
 	g.Go(func() error { return c.Queues.Watch(ctx) })
 	g.Go(func() error { return c.Agents.Watch(ctx) })
