@@ -98,7 +98,8 @@ func (s *stack) ledgerAs(what string, ok func(ledger.Report) bool) (r ledger.Rep
 func resolved(r ledger.Report) bool { return len(r.Damages) > 0 && r.Damages[0].ResolvedAt != nil }
 
 // TestAFlippedBit: a crashed server cuts the history at a flipped bit. Two coordinators and the ledger say so, no run
-// starts twice, new runs are taken again once the affected ones are known, and an admin accepts the damage.
+// starts twice, new runs are taken again once the affected ones are known, and an admin accepts the damage. A cut
+// between two runs fails none: TestAGapInTheMiddle cuts where one fails.
 func TestAFlippedBit(t *testing.T) {
 	t.Parallel()
 	r := fill(t, 640)
@@ -115,7 +116,7 @@ func TestAFlippedBit(t *testing.T) {
 	want := fmt.Sprintf("the stream ends at %d, it had reached %d: %d records are missing", d.Ends, before.Last,
 		before.Last-d.Ends)
 	if report.OK || d.Message != want || report.Wrong[0].Kind != "history_damaged" || report.Wrong[0].Message != want ||
-		d.Missing < 500 || d.Failed == 0 || d.Lost == 0 || len(d.Runs) == 0 {
+		d.Missing < 500 || d.Lost == 0 || len(d.Runs) == 0 {
 		t.Errorf("the ledger says %+v, want %q", d, want)
 	}
 	for _, one := range d.Runs[:d.Failed] {
