@@ -92,7 +92,8 @@ func receive(a *budget.Account, w http.ResponseWriter, in io.Reader, length, mos
 		}
 		n, err := in.Read(raw[len(raw):cap(raw)])
 		raw = raw[:len(raw)+n]
-		if more := (len(raw) - paid) / bodyRate; more > 0 {
+		// At the end net/http has cleared the deadline, and a new one would look like a disconnect.
+		if more := (len(raw) - paid) / bodyRate; more > 0 && err == nil {
 			paid += more * bodyRate
 			until = until.Add(time.Duration(more) * time.Second)
 			_ = http.NewResponseController(w).SetReadDeadline(until)
