@@ -17,6 +17,7 @@ type claimant struct {
 	runnerapi.Runner
 	id     string
 	before runnerapi.Runner
+	read   map[string]bool // runners whose registrations were read again for this look at the table
 }
 
 // rememberOlder is how many earlier definitions of an agent the table remembers.
@@ -62,8 +63,11 @@ func (n *Names) next(ctx context.Context, name, hash string, o owner, c claimant
 	case replica && o.Hash == hash:
 		return o.succeed(hash, c.id, c.Runner), true, nil
 	}
-	if _, err := n.Registered.Refresh(ctx, o.Runner); err != nil {
-		return o, false, bus.WriteUnanswered(err)
+	if !c.read[o.Runner] {
+		if _, err := n.Registered.Refresh(ctx, o.Runner); err != nil {
+			return o, false, bus.WriteUnanswered(err)
+		}
+		c.read[o.Runner] = true
 	}
 	rival := n.rival(name, o, c)
 	switch {

@@ -190,3 +190,24 @@ func TestARunnerAnnouncesSoOftenAndSoMuch(t *testing.T) {
 		}
 	}
 }
+
+// TestManyChangedAgents: an owner's registration is read once an announcement, not once an agent.
+func TestManyChangedAgents(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
+	changed := func(to string) (all []agent.Blueprint) {
+		for i := range 100 {
+			b := coordinatortest.Echo(fmt.Sprint("a", i))
+			b.Command = to
+			all = append(all, b)
+		}
+		return all
+	}
+	coordinatortest.Register(t, c, replica("a", changed("./1")...))
+	coordinatortest.Register(t, c, replica("b", changed("./1")...))
+	before := c.Registry.Changes()
+	coordinatortest.Register(t, c, replica("b", changed("./2")...))
+	if n := c.Registry.Changes() - before; n > 10 {
+		t.Errorf("registrations were read %d times", n)
+	}
+}

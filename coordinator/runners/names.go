@@ -44,6 +44,7 @@ func (n *Names) claim(ctx context.Context, c claimant) error {
 	}
 	return n.change(ctx, func(owners map[string]owner) (changed bool, _ error) {
 		assign := map[string]owner{}
+		c.read = map[string]bool{}
 		for name, hash := range c.AgentHashes {
 			o, differs, err := n.next(ctx, name, hash, owners[name], c)
 			if err != nil {
@@ -72,6 +73,7 @@ func (n *Names) refused(ctx context.Context, c claimant) (map[string]string, err
 		return nil, err
 	}
 	all := map[string]string{}
+	c.read = map[string]bool{}
 	for name, hash := range c.AgentHashes {
 		err := collision(name, nil, "the coordinator itself")
 		if !n.Taken(name) {

@@ -89,6 +89,13 @@ func (r *Registry) Put(id string, value []byte) {
 	if !runnerapi.IsID(id) {
 		return
 	}
+	m := member{id: id, heard: time.Now()} // a runner that is new to us has the full time to send a heartbeat
+	if value != nil {                      // decoded without the lock: it may be large
+		if err := json.Unmarshal(value, &m.Runner); err != nil {
+			r.cfg.Log.Error("stored runner is unreadable", "runner", id, "err", err)
+			return
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	defer r.dropCache()
@@ -97,11 +104,6 @@ func (r *Registry) Put(id string, value []byte) {
 			r.Departed.add(m.Runner)
 		}
 		delete(r.members, id)
-		return
-	}
-	m := member{id: id, heard: time.Now()} // a runner that is new to us has the full time to send a heartbeat
-	if err := json.Unmarshal(value, &m.Runner); err != nil {
-		r.cfg.Log.Error("stored runner is unreadable", "runner", id, "err", err)
 		return
 	}
 	m.size = len(value)
