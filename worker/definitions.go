@@ -32,6 +32,7 @@ type definitions struct {
 	broken    []agent.BrokenFile
 	current   map[string]definition            // by agent
 	older     map[string]map[string]definition // by agent and hash
+	missing   map[string]bool                  // programs of older ones that were not there at the last look
 	refused   map[string]string                // names that coordinators refused, and why
 	announced string                           // the state that coordinators were told last
 	again     time.Time                        // when to tell them once more; zero: when it changes
@@ -79,20 +80,37 @@ func fixedDefinitions(agents []agent.Blueprint) *definitions {
 	return d
 }
 
-// look reads the folder again if it changed, and forgets older definitions whose programs are gone.
+// look reads the folder again if it changed, and forgets older definitions whose programs are gone: missing twice in a
+// row, since one may be being replaced.
 func (d *definitions) look() {
 	err := d.folder.Look()
 	broken := d.folder.Broken
 	if err != nil {
 		broken = []agent.BrokenFile{d.folderBroken(err.Error())}
 	}
+	missing := d.missingPrograms()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.forget(func(at definition) bool {
-		_, err := os.Stat(at.program)
-		return err != nil
-	})
+	d.forget(func(at definition) bool { return missing[at.program] && d.missing[at.program] })
+	d.missing = missing
 	d.take(d.folder.Agents(), broken)
+}
+
+// missingPrograms returns the programs of older definitions that are not there. Slow file systems hold up nobody else.
+func (d *definitions) missingPrograms() map[string]bool {
+	missing := map[string]bool{}
+	d.mu.Lock()
+	for _, all := range d.older {
+		for _, at := range all {
+			missing[at.program] = true
+		}
+	}
+	d.mu.Unlock()
+	maps.DeleteFunc(missing, func(path string, _ bool) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
+	return missing
 }
 
 // folderBroken says why the folder was not read.

@@ -64,6 +64,10 @@ func TestOlderDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.look()
+	if _, ok := d.serves("a", two); !ok {
+		t.Error("a definition was dropped whose program may be being replaced")
+	}
+	d.look()
 	if _, ok := d.serves("a", two); ok {
 		t.Error("a definition without its program is served")
 	}
