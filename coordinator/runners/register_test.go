@@ -63,3 +63,26 @@ func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
 		t.Errorf("it is %s", got)
 	}
 }
+
+// A runner that names no process starts anew with each registration, so a drain of the one before is over.
+func TestARegistrationWithoutAProcessEndsADrain(t *testing.T) {
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
+	for process, draining := range map[string]bool{"": false, "one": true} {
+		r := coordinatortest.Runner(process, coordinatortest.Echo("a"))
+		r.Hostname = "host" + process
+		coordinatortest.Register(t, c, r)
+		stored, rev, err := c.Registrar.Registered.Load(t.Context(), r.ID())
+		stored.Draining = true
+		value, _ := json.Marshal(stored)
+		if err == nil {
+			err = c.Registrar.Registered.Write(t.Context(), r.ID(), value, rev)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		coordinatortest.Register(t, c, r)
+		if got, _ := c.Registry.Runner(r.ID()); got.Draining != draining {
+			t.Errorf("process %q: draining is %t, want %t", process, got.Draining, draining)
+		}
+	}
+}
