@@ -138,7 +138,7 @@ func TestBatchesInMemory(t *testing.T) {
 
 // service is the part of a service that these tests read.
 type service struct {
-	Build       struct{ Dockerfile string }
+	Build       struct{ Target string }
 	Image, User string
 	Entrypoint  []string
 	Command     []string
@@ -152,7 +152,8 @@ func (s service) program() string {
 	if s.Entrypoint != nil {
 		return ""
 	}
-	return strings.TrimSuffix(s.Build.Dockerfile, "/Dockerfile")
+	program, _, _ := strings.Cut(s.Build.Target, "-") // worker-llm is a worker
+	return program
 }
 
 // passes reports whether it passes on a variable.

@@ -143,8 +143,8 @@ func TestAgents(t *testing.T) {
 		}
 		for _, r := range []reply{s.get("/agents/made"), s.do("DELETE", "/agents/made", ""),
 			s.do("PATCH", "/agents/made", `{}`)} {
-			s.is(r, 404, `{"error":"not_found","message":"There is no agent \"made\"; GET /agents lists them",`+
-				`"agent_name":"made"}`)
+			s.has(r, 404, `"error":"not_found","message":"There is no agent \"made\"; GET /agents lists them",`+
+				`"agent_name":"made","folders":["`)
 		}
 	})
 

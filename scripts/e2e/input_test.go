@@ -99,8 +99,8 @@ func TestInput(t *testing.T) {
 			code int
 			want string
 		}{
-			{`{"agent_name":"nobody"}`, 404, `{"error":"not_found","message":"There is no agent \"nobody\"; GET ` +
-				`/agents lists them","agent_name":"nobody","field":"agent_name"}`},
+			{`{"agent_name":"nobody"}`, 404, `"message":"There is no agent \"nobody\"; GET /agents lists them",` +
+				`"agent_name":"nobody","field":"agent_name","folders":["`},
 			{`{"agent_name":"asleep","prompt":"x"}`, 409, `{"error":"agent_inactive","message":"Agent asleep is ` +
 				`inactive; set its status to active first","agent_name":"asleep"}`},
 			{`{"agent_name":"../argv"}`, 404, ``},

@@ -295,7 +295,8 @@ func (d *Doctor) checkAgents() (all []health.Result) {
 		if b.RunnerID != "" {
 			where += " of " + b.RunnerID
 		}
-		all = append(all, health.Failed("agents", "fix the file: it is read again when it changes", "agent %s (%s) does not load: %s", b.Name, where, b.Reason))
+		all = append(all, health.Failed("agents", "fix the file: it is read again when it changes",
+			"agent %s (%s) does not load: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
 		list, _ := d.Agents.Agents("")
