@@ -17,15 +17,27 @@ import (
 
 // starts counts how often each run was started.
 type starts struct {
-	mu sync.Mutex
-	of map[string]int
+	mu   sync.Mutex
+	of   map[string]int
+	then func(run.Queued) // what a run does; nil: nothing
 }
 
 func (b *starts) do(q run.Queued) run.Outcome {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.of[q.ID]++
+	then := b.then
+	b.mu.Unlock()
+	if then != nil {
+		then(q)
+	}
 	return done(`"done"`)
+}
+
+// does sets what runs do from now on.
+func (b *starts) does(then func(run.Queued)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.then = then
 }
 
 func (b *starts) wantOnce(t *testing.T) {
