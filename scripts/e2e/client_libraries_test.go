@@ -108,6 +108,26 @@ func (k *clientStack) errors(s *stack) {
 	own.url = "http://" + natstest.FreeAddr(s.t)
 	s.same("nobody", reply{text: k.says(&own, "", []string{"RETRY_FOR=1"}, "run", "echo", "{}")[0]}.at("error"),
 		"unreachable")
+	for _, answer := range []string{"{}", "null", "[1]", `{"run_id":7}`, "<html>"} {
+		s.same("another server's "+answer, k.otherServer(s, http.StatusOK, answer, ""), "unreachable")
+	}
+	for _, after := range []string{"999999999", "9223372036", "\u00b2", strings.Repeat("9", 400)} {
+		s.same("Retry-After: "+after, k.otherServer(s, http.StatusServiceUnavailable, "{}", after), "api")
+	}
+	s.same("null", k.otherServer(s, http.StatusInternalServerError, "null", ""), "api")
+}
+
+// otherServer returns the error of a run at a server that gives everybody the same answer.
+func (k *clientStack) otherServer(s *stack, status int, answer, retryAfter string) string {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", retryAfter)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer server.Close()
+	own := *s
+	own.url = server.URL
+	return reply{text: k.says(&own, "", []string{"RETRY_FOR=1"}, "run", "echo", "{}")[0]}.at("error")
 }
 
 func (k *clientStack) oneRun(s *stack) {
@@ -320,6 +340,8 @@ func (k *clientStack) webhooks(s *stack) {
 		"another body":      verify(sent{good.Body + " ", good.Headers}, hookSecret),
 		"another id":        verify(with("Webhook-Id", "msg_other"), hookSecret),
 		"an old time":       verify(with("Webhook-Timestamp", old), hookSecret),
+		"no time":           verify(with("Webhook-Timestamp", "\u00b2"), hookSecret),
+		"a long time":       verify(with("Webhook-Timestamp", strings.Repeat("9", 400)), hookSecret),
 		"no signature":      verify(with("Webhook-Signature", ""), hookSecret),
 		"a secret in error": verify(good, "whsec_*"),
 	} {

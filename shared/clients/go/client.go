@@ -136,8 +136,8 @@ func (c *Client) Stop(ctx context.Context, id string) (Run, error) {
 
 func (c *Client) run(ctx context.Context, method, path string, body []byte, key string) (r Run, err error) {
 	doc, err := c.Call(ctx, method, path, body, key)
-	if err == nil {
-		err = json.Unmarshal(doc, &r)
+	if err == nil && (json.Unmarshal(doc, &r) != nil || r.ID == "") {
+		err = &UnreachableError{URL: c.url, Err: fmt.Errorf("not a coordinator's answer: %.80q", doc)}
 	}
 	return r, err
 }
@@ -224,7 +224,7 @@ func newAPIError(res *http.Response, doc []byte) *APIError {
 	return e
 }
 
-// UnreachableError means that there was no complete answer during the whole outage.
+// UnreachableError means that there was no complete answer during the whole outage, or that another server answered.
 type UnreachableError struct {
 	URL string
 	Err error
@@ -264,7 +264,7 @@ func (o *outage) wait(ctx context.Context, err error, least time.Duration) error
 		o.since, o.pause = time.Now(), 250*time.Millisecond
 	}
 	pause := max(least, o.pause/2+rand.N(o.pause/2)) // callers of one outage come back apart
-	if time.Since(o.since)+pause > o.c.retryFor {
+	if pause > o.c.retryFor-time.Since(o.since) {
 		return err
 	}
 	o.pause = min(2*o.pause, 5*time.Second)

@@ -19,7 +19,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional
+from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, cast
 
 __all__ = [
     "APIError", "AoError", "Client", "Event", "RunError", "Run", "SignatureError", "UnreachableError", "Webhook",
@@ -58,7 +58,7 @@ class APIError(AoError):
 
 
 class UnreachableError(AoError):
-    """There was no complete answer during the whole outage."""
+    """There was no complete answer during the whole outage, or another server answered."""
 
 
 class RunError(AoError):
@@ -91,9 +91,12 @@ class Run:
         return self.status in ENDED
 
 
-def _run(document: Json) -> Run:
-    get = document.get
-    return Run(get("run_id", ""), get("session_id", ""), get("status", ""), get("error"), get("result"), document)
+def _run(document: Any) -> Run:
+    run = cast(Json, document if isinstance(document, dict) else {})
+    if not isinstance(run.get("run_id"), str):
+        raise UnreachableError(f"not a coordinator's answer: {str(cast(object, document))[:80]!r}")
+    get = run.get
+    return Run(run["run_id"], get("session_id", ""), get("status", ""), get("error"), get("result"), run)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,7 +260,7 @@ class Client:
         except (OSError, http.client.HTTPException) as e:
             self._unreachable(e)
         after = refused.headers.get("Retry-After", "")
-        raise APIError(refused.code, document, int(after) if after.isdigit() else 0)
+        raise APIError(refused.code, document, _number(after))
 
     def _unreachable(self, cause: Exception) -> NoReturn:
         raise UnreachableError(f"no answer from {self._url}: {cause}") from cause
@@ -346,6 +349,10 @@ def _quote(part: str) -> str:
     return urllib.parse.quote(part, safe="")
 
 
+def _number(text: str) -> int:
+    return int(text) if len(text) < 16 and text.isascii() and text.isdigit() else 0
+
+
 def verify_webhook(body: bytes, headers: Mapping[str, str], *secrets: str) -> Webhook:
     """Checks the signature of a request to a callback_url and returns what it says, or raises SignatureError.
 
@@ -354,7 +361,7 @@ def verify_webhook(body: bytes, headers: Mapping[str, str], *secrets: str) -> We
     """
     lower = {name.lower(): value for name, value in headers.items()}
     webhook_id, at = lower.get("webhook-id", ""), lower.get("webhook-timestamp", "")
-    if not webhook_id or not at.isdigit() or abs(time.time() - int(at)) > 300:
+    if not webhook_id or abs(time.time() - _number(at)) > 300:
         raise SignatureError("its id or time is missing, or more than five minutes off")
     for secret in secrets:
         encoded = secret[6:] if secret.startswith("whsec_") else secret

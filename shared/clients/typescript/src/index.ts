@@ -106,7 +106,7 @@ export class APIError extends AoError {
   }
 }
 
-/** There was no complete answer during the whole outage. */
+/** There was no complete answer during the whole outage, or another server answered. */
 export class UnreachableError extends AoError {
   constructor(url: string, cause: unknown) {
     super(`no answer from ${url}: ${cause instanceof Error ? cause.message : cause}`, { cause });
@@ -174,7 +174,7 @@ export class Client {
 
   constructor(config: Config = {}) {
     const at = globalThis as { process?: { env?: Record<string, string> }; location?: { origin: string } };
-    const url = config.url ?? at.process?.env?.["AO_URL"] ?? at.location?.origin ?? "http://127.0.0.1:8765";
+    const url = config.url || at.process?.env?.["AO_URL"] || at.location?.origin || "http://127.0.0.1:8765";
     this.url = url.replace(/\/+$/, "");
     this.#token = config.token ?? at.process?.env?.["AO_TOKEN"] ?? "";
     this.retryFor = config.retryFor ?? 300;
@@ -183,14 +183,14 @@ export class Client {
   /** Starts a run. It repeats the request under one key until it is answered, so it starts one run. */
   async start(request: RunRequest, options: Options & { key?: string } = {}): Promise<Run> {
     const key = options.key ?? newKey();
-    return (await this.call("POST", "/runs", { body: request, key, signal: options.signal })) as Run;
+    return await this.#run("POST", "/runs", { body: request, key, signal: options.signal });
   }
 
   /** Returns the run with its result once it has ended, however it ended. */
   async wait(runID: string, options: Options = {}): Promise<Run> {
     for (;;) {
       const path = `/runs/${encodeURIComponent(runID)}/wait?timeout_seconds=50`;
-      const run = (await this.call("GET", path, options)) as Run;
+      const run = await this.#run("GET", path, options);
       if (ended(run)) return run;
     }
   }
@@ -204,12 +204,18 @@ export class Client {
 
   /** Returns a run as it is now, without its result. */
   async get(runID: string, options: Options = {}): Promise<Run> {
-    return (await this.call("GET", `/runs/${encodeURIComponent(runID)}`, options)) as Run;
+    return await this.#run("GET", `/runs/${encodeURIComponent(runID)}`, options);
   }
 
   /** Asks for the end of a run and returns it as it is then. */
   async stop(runID: string, options: Options = {}): Promise<Run> {
-    return (await this.call("POST", `/runs/${encodeURIComponent(runID)}/stop`, options)) as Run;
+    return await this.#run("POST", `/runs/${encodeURIComponent(runID)}/stop`, options);
+  }
+
+  async #run(method: string, path: string, options: Options & { body?: unknown; key?: string }): Promise<Run> {
+    const run = (await this.call(method, path, options)) as Run | null;
+    if (typeof run?.run_id === "string") return run;
+    throw new UnreachableError(this.url, `not a coordinator's answer: ${JSON.stringify(run).slice(0, 80)}`);
   }
 
   /**
@@ -272,7 +278,7 @@ export class Client {
     }
     let document: unknown;
     try {
-      document = JSON.parse(text);
+      document = JSON.parse(text) ?? {};
     } catch {
       document = {}; // another server's answer
     }
@@ -384,13 +390,16 @@ class Stream {
 async function* lines(response: Response, url: string): AsyncGenerator<string, void> {
   const reader = response.body!.getReader();
   const decoder = new TextDecoder();
-  let rest = "";
+  let rest: string[] = []; // parts of a line, joined once
   try {
     for (;;) {
       const chunk = await reader.read();
       if (chunk.done) throw new Error("the stream ended");
-      const parts = (rest + decoder.decode(chunk.value, { stream: true })).split("\n");
-      rest = parts.pop()!;
+      const parts = decoder.decode(chunk.value, { stream: true }).split("\n");
+      rest.push(parts.shift()!);
+      if (parts.length === 0) continue;
+      parts.unshift(rest.join(""));
+      rest = [parts.pop()!];
       yield* parts.map((line) => line.replace(/\r$/, ""));
     }
   } catch (cause) {
