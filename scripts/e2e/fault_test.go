@@ -91,10 +91,7 @@ func TestWorkerKilledAfterTheClaimFailsItsRunWithinTheLease(t *testing.T) {
 	if took := time.Since(killed); took > 7*time.Second+s.leaseMargin(heard, 2*time.Second)+maxStall() {
 		t.Errorf("the lease of 2 s ended after %s", took)
 	}
-	s.until("the executor is gone with its worker", func() bool {
-		_, err := os.Stat("/proc/" + strings.TrimSpace(string(pid)))
-		return os.IsNotExist(err)
-	})
+	s.until("the executor is gone with its worker", func() bool { return gone(strings.TrimSpace(string(pid))) })
 	if got := s.get("/sessions/" + r.at("session_id")).at("status"); got != "failed" {
 		t.Errorf("the session is %s", got)
 	}

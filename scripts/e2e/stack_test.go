@@ -349,26 +349,12 @@ func (s *stack) do(method, path, body string, header ...string) reply {
 	if s.isRolling() && method == "POST" && path == "/runs" && !slices.Contains(header, "Idempotency-Key") {
 		header = append(slices.Clone(header), "Idempotency-Key", rand.Text())
 	}
-	ask := func() reply {
-		return s.retryUnavailable(func() reply {
-			return retryCutOff(body, func() reply { return s.once(method, path, body, header...) })
-		})
-	}
+	ask := func() reply { return s.retryUnavailable(func() reply { return s.once(method, path, body, header...) }) }
 	began := time.Now()
 	r := ask()
 	stops, waits := strings.HasSuffix(path, "/stop"), strings.Contains(path, "/wait") && r.code/100 == 2
 	if time.Since(began) > 900*time.Millisecond && r.err == nil &&
 		(method == "GET" && !waits || path == "/runs/validate" || stops) {
-		r = ask()
-	}
-	return r
-}
-
-// retryCutOff asks a second time with a large body without an answer. net/http closes a connection half a second after
-// it refused a body: whoever still sends then does not see the answer.
-func retryCutOff(body string, ask func() reply) reply {
-	r := ask()
-	if r.err != nil && len(body) >= 1<<20 {
 		r = ask()
 	}
 	return r

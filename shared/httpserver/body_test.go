@@ -2,6 +2,7 @@ package httpserver_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -68,6 +69,29 @@ func TestTheDeadlineOfABody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestACallerCanReadARefusal: a connection whose body is refused stays open for a moment. Who still sends would else
+// see a reset instead of the answer.
+func TestACallerCanReadARefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := pipes{make(chan net.Conn, 1)}
+		s := httpserver.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		}), httpserver.Config{})
+		go s.Serve(l)
+		client, server := net.Pipe()
+		l.to <- server
+		began := time.Now()
+		go io.WriteString(client, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
+		got, _ := io.ReadAll(client)
+		if !bytes.HasPrefix(got, []byte("HTTP/1.1 413 ")) || time.Since(began) < 100*time.Millisecond {
+			t.Errorf("%.40q, closed after %v", got, time.Since(began))
+		}
+		client.Close()
+		s.Close()
+	})
 }
 
 // readThenWait reads a body and waits a minute, unless the connection is lost.

@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -125,37 +124,17 @@ func (l *limiter) idle(one *conn) {
 	l.wait(one)
 }
 
-// body is a request's body. At its end net/http clears the deadline: its expiry would look like a disconnect.
-type body struct {
-	io.ReadCloser
-	of    *http.ResponseController
-	ended bool
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.ended = b.ended || err == io.EOF
-	return n, err
-}
-
-// limit gives the rest of the body bodyTimeout.
-func (b *body) limit() {
-	if !b.ended {
-		_ = b.of.SetReadDeadline(time.Now().Add(bodyTimeout))
-	}
-}
-
 // limitBody limits how long net/http waits for a body: before the response, or after it if nobody reads it and the
 // connection is closed then. A handler may set a later deadline while it reads.
 func (l *limiter) limitBody(w http.ResponseWriter, r *http.Request, one *conn) (after func()) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead { // nobody reads it
 		w.Header().Set("Connection", "close")
 	}
-	b := &body{ReadCloser: r.Body, of: http.NewResponseController(w)}
-	b.limit()
-	r.Body = b
+	// r.Body stays net/http's own: by that it knows that a body was not read, and lets the caller read the answer.
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
 	return func() {
-		b.limit()
+		_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.idle(one)
