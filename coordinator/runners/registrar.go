@@ -88,10 +88,11 @@ func (g *Registrar) Register(ctx context.Context, r runnerapi.Runner) (runnerapi
 
 // update keeps what a registration of the same process does not change, and leaves out the agents whose names collide.
 func (g *Registrar) update(ctx context.Context, c *claimant) (refused map[string]string, err error) {
-	if c.Instance == "" || c.before.Instance != c.Instance || !c.before.LeftAt.IsZero() || c.before.Leaving {
+	if c.before.Instance != c.Instance || !c.before.LeftAt.IsZero() || c.before.Leaving {
 		return nil, nil
 	}
-	c.RegisteredAt, c.Draining = c.before.RegisteredAt, c.before.Draining
+	c.RegisteredAt = c.before.RegisteredAt
+	c.Draining = c.before.Draining && c.Instance != "" // without an instance it may be another process
 	if !c.Updates {
 		return nil, nil
 	}

@@ -38,6 +38,12 @@ type versions struct {
 // coordinator runs a coordinator of a version; end stops it.
 func (v *versions) coordinator(version int) (url string, end func()) {
 	v.t.Helper()
+	return v.patientCoordinator(version, 3*time.Second)
+}
+
+// patientCoordinator is coordinator with a time after which it removes a runner without a heartbeat.
+func (v *versions) patientCoordinator(version int, remove time.Duration) (url string, end func()) {
+	v.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	serving, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
@@ -45,7 +51,7 @@ func (v *versions) coordinator(version int) (url string, end func()) {
 			HTTPAddr: "127.0.0.1:0", Server: v.nats, Log: v.log, Serving: func(url string) { serving <- url },
 			NATS: serve.NATSConfig{DataDir: v.t.TempDir()},
 			Coordinator: parts.Config{RecordVersion: version, Patience: runnerapi.Thresholds{
-				Remove: 3 * time.Second, Stale: time.Minute}},
+				Remove: remove, Stale: time.Minute}},
 		})
 	}()
 	end = sync.OnceFunc(func() {

@@ -143,8 +143,9 @@ func (v *versions) checkedAgainst() map[string]map[string]bool {
 func TestReplicasWhoseAgentChanges(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)
-	one, _ := v.coordinator(run.Version)
-	two, _ := v.coordinator(run.Version)
+	// Who is removed takes its definitions along, and a slow machine delays heartbeats.
+	one, _ := v.patientCoordinator(run.Version, time.Minute)
+	two, _ := v.patientCoordinator(run.Version, time.Minute)
 	project := t.TempDir()
 	nth := func(n int) func(replica) { return func(r replica) { r.define(n) } }
 	a, b := v.replica("a", project, 4, nth(1)), v.replica("b", project, 4, nth(1))
