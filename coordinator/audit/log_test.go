@@ -9,7 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"ao/shared/clock/clocktest"
 )
 
 // said is a log that can be read while it is written.
@@ -48,15 +49,6 @@ func lines(t *testing.T, path string) (all []Entry) {
 	return all
 }
 
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("never: " + what)
-		}
-	}
-}
-
 func TestNoneCostsNothing(t *testing.T) {
 	l, err := Open("", nil, nil)
 	if l != nil || err != nil {
@@ -89,7 +81,7 @@ func TestEntriesAreInTheFileSoon(t *testing.T) {
 			Status:     201,
 		},
 	)
-	until(t, "the line is there, before the end", func() bool { return len(lines(t, path)) == 2 })
+	clocktest.Until(t, "the line is there, before the end", func() bool { return len(lines(t, path)) == 2 })
 	raw, _ := os.ReadFile(path)
 	if !strings.Contains(
 		string(raw),
@@ -165,7 +157,7 @@ func TestAFullDisk(t *testing.T) {
 	for range 3 {
 		l.Record(Entry{Action: RunCreate})
 	}
-	until(t, "it is told", func() bool {
+	clocktest.Until(t, "it is told", func() bool {
 		return strings.Contains(log.text(), "audit entries are lost") && strings.Contains(log.text(), "no space left")
 	})
 	path := filepath.Join(t.TempDir(), "audit")

@@ -259,11 +259,8 @@ func BenchmarkTake(bb *testing.B) {
 			}
 			bb.ResetTimer()
 			s, stop := worker(bb, b, n, nil, lane)
-			for end := time.Now().Add(10 * time.Minute); s.done.Load() < int64(bb.N); time.Sleep(
-				100 * time.Microsecond) {
-				if time.Now().After(end) {
-					bb.Fatalf("%d of %d runs were done", s.done.Load(), bb.N)
-				}
+			if !natstest.Poll(10*time.Minute, func() bool { return s.done.Load() >= int64(bb.N) }) {
+				bb.Fatalf("%d of %d runs were done", s.done.Load(), bb.N)
 			}
 			bb.StopTimer()
 			bb.ReportMetric(float64(bb.N)/bb.Elapsed().Seconds(), "runs/s")

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ao/shared/clock/clocktest"
 )
 
 // TestAllInOneImage: the image alone runs an example. Its first start makes a token in the volume, without which nobody
@@ -33,13 +35,10 @@ func TestAllInOneImage(t *testing.T) {
 		id := docker("run", "-d", "--read-only", "--tmpfs", "/tmp", "--cap-drop=ALL", "-p", address+":8765", "-v",
 			volume+":/data", image)
 		t.Cleanup(func() { remove("rm", "-f", id) })
-		for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-			if exec.CommandContext(t.Context(), "docker", "exec", id, "ao", "health").Run() == nil {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("it is not ready within a minute\n%s", docker("logs", id))
-			}
+		if !clocktest.Poll(time.Minute, func() bool {
+			return exec.CommandContext(t.Context(), "docker", "exec", id, "ao", "health").Run() == nil
+		}) {
+			t.Fatalf("it is not ready within a minute\n%s", docker("logs", id))
 		}
 		if a, err := http.Get("http://" + address + "/agents"); err != nil || a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("without a token: %v %v, want 401", a, err)

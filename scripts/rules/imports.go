@@ -19,6 +19,7 @@ var packageImports = []struct {
 	{"ao/shared/strictjson", []string{"ao/shared/fault"}},
 	{"ao/shared/config", []string{"ao/shared/version", "ao/shared/fault"}},
 	{"ao/shared/clock", nil},
+	{"ao/shared/clock/clocktest", nil},
 	{"ao/shared/tlsroots", []string{"ao/shared/fault"}},
 	{"ao/shared/version", nil},
 	{"ao/shared/httpserver", nil},

@@ -3,12 +3,9 @@ package rules
 import (
 	"fmt"
 	"go/ast"
-	"go/token"
-	"math"
 	"os/exec"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -34,7 +31,7 @@ var All = []Rule{
 	{"fixed names at the top level", "the top level must give an overview at a glance", topLevel},
 	{"no open notes", "a note in the code is forgotten; do it now, or write an issue", openNotes},
 	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, " +
-		"poll to a deadline, or use synctest", noSleeps},
+		"poll with clocktest, or use synctest", noSleeps},
 	{"tests named in the threat model exist", "a row without its test is an unproven claim", threatModelTests},
 	{"documented commands keep secrets private", "readers copy commands with their mistakes", documentedSecrets},
 	{"batches are cut in a test", "a crash of NATS may keep only the first records of a batch", cutAppends},
@@ -140,51 +137,15 @@ func noSleeps(h *House) []string {
 		if f.Go == nil || !f.IsTest() {
 			continue
 		}
-		var loops []*ast.ForStmt
 		ast.Inspect(f.Go, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.ForStmt:
-				loops = append(loops, n)
-			case *ast.CallExpr:
-				if isCall(n, "synctest", "Test") {
-					return false // time is virtual there
-				}
-				polls := slices.ContainsFunc(loops, func(l *ast.ForStmt) bool {
-					return l.Pos() <= n.Pos() && n.Pos() < l.End()
-				}) && isPoll(n)
-				if isCall(n, "time", "Sleep") && !polls {
-					broken = append(broken, fmt.Sprintf("%s: time.Sleep", f.fset.Position(n.Pos())))
-				}
+			call, ok := n.(*ast.CallExpr)
+			if ok && isCall(call, "time", "Sleep") {
+				broken = append(broken, fmt.Sprintf("%s: time.Sleep", f.fset.Position(n.Pos())))
 			}
-			return true
+			return !ok || !isCall(call, "synctest", "Test") // time is virtual there
 		})
 	}
 	return broken
-}
-
-// isPoll reports whether a sleep is at most 5 ms, as in a polling loop.
-func isPoll(sleep *ast.CallExpr) bool {
-	if len(sleep.Args) != 1 {
-		return false
-	}
-	unit, most, count := sleep.Args[0], 0, 1
-	if by, ok := unit.(*ast.BinaryExpr); ok && by.Op == token.MUL {
-		literal, ok := by.X.(*ast.BasicLit)
-		if !ok {
-			return false
-		}
-		unit, count = by.Y, math.MaxInt
-		if n, err := strconv.Atoi(literal.Value); err == nil {
-			count = n
-		}
-	}
-	switch {
-	case isSelector(unit, "time", "Millisecond"):
-		most = 5
-	case isSelector(unit, "time", "Microsecond"):
-		most = 5000
-	}
-	return count <= most
 }
 
 func isCall(call *ast.CallExpr, pkg, name string) bool { return isSelector(call.Fun, pkg, name) }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/shared/clock/clocktest"
 	"ao/shared/executor"
 	"ao/shared/run"
 	"ao/worker/claudecode/standin"
@@ -226,12 +227,12 @@ func TestAStopEndsTheTree(t *testing.T) {
 	done := make(chan run.Outcome, 1)
 	go func() { done <- unconfined.Run(ctx, inv, host) }()
 	var pid int
-	for end := time.Now().Add(time.Minute); pid == 0; time.Sleep(5 * time.Millisecond) {
+	if !clocktest.Poll(time.Minute, func() bool {
 		raw, _ := os.ReadFile(filepath.Join(inv.ProjectDir, "pid"))
 		pid, _ = strconv.Atoi(strings.TrimSpace(string(raw)))
-		if time.Now().After(end) {
-			t.Fatalf("the tool did not begin: %q", h.all())
-		}
+		return pid != 0
+	}) {
+		t.Fatalf("the tool did not begin: %q", h.all())
 	}
 	cancel()
 	if got := outcomeText(<-done); got != "stopped | I use Bash" {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/shared/clock/clocktest"
 	"ao/shared/run"
 	"ao/worker/claudecode/standin"
 )
@@ -111,14 +112,13 @@ func ownServer(t *testing.T) (definition, pid string) {
 // pidIn returns the process id in a file, which may not exist yet.
 func pidIn(t *testing.T, file string) int {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	pid := 0
+	clocktest.Until(t, "there is "+file, func() bool {
 		raw, _ := os.ReadFile(file)
-		if pid, _ := strconv.Atoi(string(raw)); pid > 0 {
-			return pid
-		}
-	}
-	t.Fatalf("there is no %s", file)
-	return 0
+		pid, _ = strconv.Atoi(string(raw))
+		return pid > 0
+	})
+	return pid
 }
 
 // TestMCP: claude calls a tool of a blueprint's server, with its header.
@@ -237,11 +237,8 @@ func TestTheServersFileIsGoneEarly(t *testing.T) {
 			map[string]any{"a": 2}), standin.Text("Two."),
 	}
 	api := standin.NewFunc(t, func(r standin.Request) standin.Answer {
-		for end := time.Now().Add(time.Minute); len(files()) > 0; time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Errorf("claude runs, and there is %q", files())
-				break
-			}
+		if !clocktest.Poll(time.Minute, func() bool { return len(files()) == 0 }) {
+			t.Errorf("claude runs, and there is %q", files())
 		}
 		return answers[min(r.N, len(answers))-1]
 	})

@@ -18,6 +18,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"ao/shared/clock/clocktest"
 	"ao/shared/executor"
 	"ao/shared/run"
 )
@@ -61,10 +62,8 @@ func mcpServer() *mcp.Server {
 	mcp.AddTool(s, &mcp.Tool{Name: "meet"}, func(ctx context.Context, _ *mcp.CallToolRequest,
 		in sum) (*mcp.CallToolResult, any, error) {
 		running.Add(1) // it answers when two are here, the first one last
-		for end := time.Now().Add(5 * time.Second); running.Load() < int32(2+in.A); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				return nil, nil, errors.New("alone")
-			}
+		if !clocktest.Poll(5*time.Second, func() bool { return running.Load() >= int32(2+in.A) }) {
+			return nil, nil, errors.New("alone")
 		}
 		running.Add(1)
 		return text("met " + strconv.Itoa(in.B)), nil, nil

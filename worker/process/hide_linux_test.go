@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ao/shared/clock/clocktest"
 	"ao/worker/process/secretsearch"
 )
 
@@ -221,7 +222,7 @@ func TestProgramsOfAHidingWorkerAreAsOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left []int
-	until(t, "its program has started others", func() bool {
+	clocktest.Until(t, "its program has started others", func() bool {
 		text, _ := os.ReadFile(top + "/tmp/pids")
 		left = parseInts(text)
 		return len(left) == 2
@@ -232,7 +233,7 @@ func TestProgramsOfAHidingWorkerAreAsOthers(t *testing.T) {
 	worker.Process.Signal(syscall.SIGKILL)
 	worker.Wait()
 	for _, pid := range left {
-		until(t, fmt.Sprintf("%d is gone", pid), func() bool { return !alive(pid) })
+		clocktest.Until(t, fmt.Sprintf("%d is gone", pid), func() bool { return !alive(pid) })
 	}
 }
 

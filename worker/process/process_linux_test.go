@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"ao/shared/clock/clocktest"
 )
 
 // TestMain turns the test binary into the program of TestKilledWorkerLeavesNothing if asked to.
@@ -61,16 +63,6 @@ func sh(script string, args ...string) Spec {
 		Env: []string{"PATH=" + os.Getenv("PATH")}}
 }
 
-// until polls a condition.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
-}
-
 func alive(pid int) bool {
 	return syscall.Kill(pid, 0) == nil && !zombie(pid)
 }
@@ -78,7 +70,7 @@ func alive(pid int) bool {
 // pids reads a file of numbers, and waits until there are n.
 func pids(t testing.TB, file string, n int) (all []int) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d numbers in %s", n, file), func() bool {
+	clocktest.Until(t, fmt.Sprintf("%d numbers in %s", n, file), func() bool {
 		raw, _ := os.ReadFile(file)
 		all = parseInts(raw)
 		return len(all) >= n && bytes.HasSuffix(raw, []byte("\n"))
@@ -283,7 +275,7 @@ func TestAnotherRunIsSpared(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { Run(ctx, s) })
 	pid := pids(t, file, 1)[0]
-	until(t, "the daemon is adopted", func() bool { return len(orphans()) > 0 })
+	clocktest.Until(t, "the daemon is adopted", func() bool { return len(orphans()) > 0 })
 	if _, err := Run(t.Context(), sh("true")); err != nil {
 		t.Fatal(err)
 	}
@@ -470,8 +462,8 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines })
-	until(t, "no file is left", func() bool { return files() <= open })
+	clocktest.Until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines })
+	clocktest.Until(t, "no file is left", func() bool { return files() <= open })
 	var info syscall.WaitStatus
 	if pid, err := syscall.Wait4(-1, &info, syscall.WNOHANG, nil); err != syscall.ECHILD {
 		t.Errorf("a child is left: %d, %v", pid, err)
@@ -498,7 +490,7 @@ func TestKilledWorkerLeavesNothing(t *testing.T) {
 	worker.Process.Kill()
 	worker.Wait()
 	for _, pid := range all {
-		until(t, fmt.Sprintf("%d has gone", pid), func() bool { return !alive(pid) })
+		clocktest.Until(t, fmt.Sprintf("%d has gone", pid), func() bool { return !alive(pid) })
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/shared/clock/clocktest"
 	"ao/shared/executor"
 	"ao/shared/run"
 )
@@ -119,15 +120,6 @@ func answerOf(t *testing.T, out string) (pid, n int, rest string) {
 	return pid, n, words[2]
 }
 
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-	}
-}
-
 func dead(pid int) bool { return syscall.Kill(pid, 0) != nil }
 
 func (h *testPool) log() string {
@@ -229,7 +221,7 @@ func TestBadTurns(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if tt.do == "flood" || tt.do == "leave" {
-				until(t, "the process is gone", func() bool { return dead(first) })
+				clocktest.Until(t, "the process is gone", func() bool { return dead(first) })
 			}
 			pid, n, rest := answerOf(t, h.turn(t.Context(), "ok"))
 			if pid == first || n != 1 || rest != "ok" || !dead(first) {
@@ -245,7 +237,7 @@ func TestStrays(t *testing.T) {
 	t.Parallel()
 	h := newTestPool(t, echo, PoolConfig{})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "stray"))
-	until(t, "the stray lines have come", func() bool {
+	clocktest.Until(t, "the stray lines have come", func() bool {
 		h.p.mu.Lock()
 		l := h.p.bySession["ses_1"]
 		h.p.mu.Unlock()
@@ -292,7 +284,7 @@ func TestDiesBetweenTurns(t *testing.T) {
 	h := newTestPool(t, echo, PoolConfig{})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	syscall.Kill(first, syscall.SIGKILL)
-	until(t, "the process is gone", func() bool { return dead(first) })
+	clocktest.Until(t, "the process is gone", func() bool { return dead(first) })
 	pid, n, _ := answerOf(t, h.turn(t.Context(), "line"))
 	raw, _ := os.ReadFile(filepath.Join(h.job.Invocation.ProjectDir, "lines"))
 	if pid == first || n != 1 || !strings.Contains(string(raw), `"mode":"resume"`) {
@@ -363,7 +355,7 @@ func TestStopTurn(t *testing.T) {
 			wg.Go(func() { got = h.turn(ctx, "wait") })
 			file := filepath.Join(h.job.Invocation.ProjectDir, "pids")
 			var pids []string
-			until(t, "two processes", func() bool {
+			clocktest.Until(t, "two processes", func() bool {
 				raw, _ := os.ReadFile(file)
 				pids = strings.Fields(string(raw))
 				return len(pids) == 2
@@ -405,8 +397,8 @@ func TestIdle(t *testing.T) {
 	t.Parallel()
 	h := newTestPool(t, echo, PoolConfig{IdleTimeout: 30 * time.Millisecond})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "ok"))
-	until(t, "the process is gone", func() bool { return dead(first) })
-	until(t, "it is forgotten", func() bool { return h.p.Sessions() == nil })
+	clocktest.Until(t, "the process is gone", func() bool { return dead(first) })
+	clocktest.Until(t, "it is forgotten", func() bool { return h.p.Sessions() == nil })
 	if h.log() != "bye\n" {
 		t.Errorf("log %q", h.log())
 	}
@@ -423,7 +415,7 @@ func TestIdle(t *testing.T) {
 		t.Errorf("idle %v", all)
 	}
 	h.p.Forget([]string{"ses_b", "ses_x"})
-	until(t, "the forgotten one is gone", func() bool { return dead(pids[1]) })
+	clocktest.Until(t, "the forgotten one is gone", func() bool { return dead(pids[1]) })
 }
 
 // TestProcessThatDoesNotRead: it is ended at shutdown, and an unread turn ends with its run.

@@ -14,6 +14,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/clock/clocktest"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -277,10 +278,8 @@ func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 		}
 		wg.Wait()
 		for _, id := range ids {
-			for end := time.Now().Add(20 * time.Second); !both[0].History.Ended(id); time.Sleep(2 * time.Millisecond) {
-				if time.Now().After(end) {
-					stuck(t, both, id)
-				}
+			if !clocktest.Poll(20*time.Second, func() bool { return both[0].History.Ended(id) }) {
+				stuck(t, both, id)
 			}
 		}
 		slowest = max(slowest, time.Since(began))

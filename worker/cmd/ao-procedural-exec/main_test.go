@@ -9,7 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"ao/shared/clock/clocktest"
 )
 
 // TestMain turns the test binary into the program if EXECUTOR is set, and into its guard.
@@ -105,24 +106,15 @@ func TestKilledProgramLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pid int
-	until(t, func() bool {
+	clocktest.Until(t, "the command runs", func() bool {
 		raw, _ := os.ReadFile(filepath.Join(dir, "pid"))
 		n, _ := fmt.Sscan(string(raw), &pid)
 		return n == 1
 	})
 	c.Process.Kill()
 	c.Wait()
-	until(t, func() bool {
+	clocktest.Until(t, "the command is gone", func() bool {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil && syscall.Kill(pid, 0) != nil || strings.Contains(string(raw), ") Z ")
 	})
-}
-
-func until(t *testing.T, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not within 10 s")
-		}
-	}
 }
