@@ -26,7 +26,7 @@ func callsOf(f *reducer, r *row) (c calls) {
 		if r.Callback {
 			p := f.parentOf(r)
 			c.orphan = p == nil
-			c.parent = parentCall(r, p)
+			c.parent = parentCall(r, p, r.Reported && f.callbacks.inReservedTurn(r))
 		}
 	}
 	if r.Webhook == webhookNone {
@@ -50,10 +50,13 @@ func callsOf(f *reducer, r *row) (c calls) {
 	return c
 }
 
-func parentCall(r *row, p *session) *run.CallbackState {
+// parentCall is the state of a run's callback to its parent. Reserved: the turn that reports it is not accepted yet.
+func parentCall(r *row, p *session, reserved bool) *run.CallbackState {
 	switch {
 	case r.Reported && r.Suppressed:
 		return &run.CallbackState{Status: run.CallbackSuppressed, Reason: reasonTree}
+	case r.Reported && reserved:
+		return &run.CallbackState{Status: run.CallbackPending}
 	case r.Reported:
 		c := &run.CallbackState{Status: run.CallbackDelivered}
 		if r.turn != nil && !r.turn.Evicted {

@@ -129,6 +129,28 @@ func TestWhatIsToFollow(t *testing.T) {
 	}
 }
 
+// A callback whose turn is not accepted yet is not shown as delivered: a reader wants the turn's id.
+func TestACallbackIsDeliveredWithItsTurn(t *testing.T) {
+	_, told, _, _, _ := unfinished(t)
+	j := joined(nil, Config{Key: keyOf})
+	var got []string
+	for i, e := range told {
+		j.reducer.apply(message(i+1, e))
+		if i < 5 {
+			continue
+		}
+		child, err := subject.Parse(told[5].Subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := callsOf(j.reducer, j.reducer.run(child.Run)).parent
+		got = append(got, fmt.Sprint(c.Status, c.RunID != ""))
+	}
+	if want := []string{"owedfalse", "owedfalse", "deliveredtrue"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A turn that no runner claimed gives its children back, whichever of its two records came first.
 func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
 	_, told, older, _, _ := unfinished(t)
