@@ -10,11 +10,10 @@ import (
 // TestProcessSecret: registration, heartbeats, replies and deregistration carry a secret of this process.
 func TestProcessSecret(t *testing.T) {
 	t.Parallel()
-	b := natstest.Bus(t)
-	s := newFakeCoordinator(t, b)
 	var secrets []string
 	for range 2 {
-		s.with(func() { s.registrations, s.heartbeats, s.farewells = nil, nil, nil })
+		b := natstest.Bus(t) // each its own: the first process may say farewell twice, and late
+		s := newFakeCoordinator(t, b)
 		w := start(t, b, untilCanceled)
 		reply := s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandPing})
 		natstest.Until(t, "it is heard", func() (ok bool) { s.with(func() { ok = len(s.heartbeats) > 0 }); return ok })
