@@ -41,7 +41,7 @@ func TestTheDeadlineOfABody(t *testing.T) {
 		{"a handler waits after a chunked body", "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
 			readThenWait, "200 OK: <nil>", time.Minute},
 		{"a body stops", "Content-Length: 2\r\n\r\n{", readThenWait,
-			"200 OK: read pipe: i/o timeout", 30 * time.Second},
+			"200 OK: read pipe: i/o timeout", 15 * time.Second},
 		{"nobody reads a body that stops", "Content-Length: 2\r\n\r\n{", func(*http.Request) error { return nil },
 			"200 OK: <nil>", 15 * time.Second},
 	} {

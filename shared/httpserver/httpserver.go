@@ -24,11 +24,16 @@ type Config struct {
 // headerBytes is the size limit of a request's first line and headers.
 const headerBytes = 64 << 10
 
+// bodyTimeout is the time limit for a body. net/http lifts it once the body has arrived; a handler may set a later one
+// while it reads.
+const bodyTimeout = 15 * time.Second
+
 // New makes a server. Its Serve needs connections from Listen.
 func New(h http.Handler, c Config) *http.Server {
 	l := newLimiter(h, cmp.Or(c.Connections, defaultConnections()), c.Always)
 	return &http.Server{
-		Handler: l, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes,
+		Handler: l, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: bodyTimeout, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes:               headerBytes,
 		DisableGeneralOptionsHandler: true,
 		ConnContext:                  func(ctx context.Context, c net.Conn) context.Context { return l.add(ctx, c) },
 		ConnState:                    l.stateChanged,

@@ -5,11 +5,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 )
-
-// bodyTimeout is the time limit for a body, and for the rest of one after the response.
-const bodyTimeout = 15 * time.Second
 
 // minConnections is the smallest limit: some are reserved for callers that are answered at once.
 const minConnections = 16
@@ -124,21 +120,11 @@ func (l *limiter) idle(one *conn) {
 	l.wait(one)
 }
 
-// limitBody limits how long net/http waits for a body: before the response, or after it if nobody reads it and the
-// connection is closed then. A handler may set a later deadline while it reads.
-func (l *limiter) limitBody(w http.ResponseWriter, r *http.Request, one *conn) (after func()) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead { // nobody reads it
-		w.Header().Set("Connection", "close")
-	}
-	// r.Body stays net/http's own: by that it knows that a body was not read, and lets the caller read the answer.
-	c := http.NewResponseController(w)
-	_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
-	return func() {
-		_ = c.SetReadDeadline(time.Now().Add(bodyTimeout))
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.idle(one)
-	}
+// answered counts a connection as idle after a response: net/http reads what is left of a body, and closes it.
+func (l *limiter) answered(one *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.idle(one)
 }
 
 // ServeHTTP rejects a request while too many are in progress. It drops a request whose connection was closed
@@ -152,7 +138,10 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	l.mu.Unlock()
 	if r.ContentLength != 0 && !closed {
-		defer l.limitBody(w, r, one)()
+		if r.Method == http.MethodGet || r.Method == http.MethodHead { // nobody reads its body
+			w.Header().Set("Connection", "close")
+		}
+		defer l.answered(one)
 	}
 	switch {
 	case closed:
