@@ -130,8 +130,8 @@ func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int
 	return c.V, nil
 }
 
-// useName notes that a callback record's name is taken. If NATS lost a child's end after its record was sent, the record
-// comes before the end is written again, and reports nothing. The next record needs another name.
+// useName notes that a callback record's name is taken. If NATS lost a child's end after the record was sent, it comes
+// before the end is written again, and reports nothing. The next record needs another name.
 func (d *callbacks) useName(name string) {
 	id, before, _ := strings.Cut(name, "-")
 	n, _ := strconv.Atoi(before) // none: 0

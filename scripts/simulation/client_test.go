@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"ao/nats/bus"
@@ -29,8 +30,8 @@ type client struct {
 	name     string
 	verifier stream.Verifier
 	up       bool
-	link     int // counts disconnects
-	verified int // link in which the stream was last seen to hold what was read
+	link     int          // counts disconnects
+	verified atomic.Int64 // link in which the stream was last seen to hold what was read
 	returns  uint64
 	since    time.Time     // connected
 	news     chan struct{} // holds one: something may have changed
@@ -56,10 +57,12 @@ func (c *client) reconnect() {
 }
 
 func (c *client) notify() {
-	select {
-	case c.news <- struct{}{}:
-	default:
-	}
+	c.loop.later(func() {
+		select {
+		case c.news <- struct{}{}:
+		default:
+		}
+	})
 }
 
 func unavailable(text string) error { return fault.New(fault.Unavailable, "", text).After(time.Second) }
@@ -77,6 +80,7 @@ type outcome[T any] struct {
 
 // ask sends a request. With lossy, its answer may be lost although it was done.
 func ask[T any](ctx context.Context, c *client, kind string, f func() (T, error)) (T, error) {
+	c.loop.see()
 	var o outcome[T]
 	a := &act{key: c.name + " " + kind}
 	link := c.link
@@ -104,6 +108,7 @@ func ask[T any](ctx context.Context, c *client, kind string, f func() (T, error)
 
 // publish is one write. It may be refused, lost, done without an answer, or done after its caller gave up.
 func (c *client) publish(ctx context.Context, kind string, entries ...entry) (uint64, error) {
+	c.loop.see()
 	var o outcome[uint64]
 	a := &act{key: c.name + " " + kind}
 	link, crashed := c.link, false
@@ -226,7 +231,7 @@ func (c *client) Last(ctx context.Context, subj string) (message, error) {
 
 // Get is bus.Reader's. It is answered at once.
 func (c *client) Get(ctx context.Context, seq uint64) (message, error) {
-	if !c.up || c.runs.down {
+	if c.loop.see(); !c.up || c.runs.down {
 		return message{}, errAway
 	}
 	return c.runs.get(seq)
@@ -285,6 +290,7 @@ func (c *client) FollowRuns(ctx context.Context, last message, suspect func(bool
 		tail.Read(last)
 	}
 	for after := last.Seq; ; {
+		c.loop.see()
 		link := c.link
 		err := tail.Check(ctx)
 		if errors.Is(err, bus.ErrHistoryReplaced) || ctx.Err() != nil {
@@ -294,7 +300,7 @@ func (c *client) FollowRuns(ctx context.Context, last message, suspect func(bool
 			pause(ctx, 100*time.Millisecond)
 			continue
 		}
-		c.verified = link
+		c.verified.Store(int64(link))
 		if err := c.follow(ctx, link, &after, func(m message) error { tail.Read(m); return f(m) }); err != nil {
 			return err
 		}
@@ -303,7 +309,7 @@ func (c *client) FollowRuns(ctx context.Context, last message, suspect func(bool
 
 // follow delivers records until the connection is lost.
 func (c *client) follow(ctx context.Context, link int, after *uint64, f func(message) error) error {
-	for c.link == link {
+	for c.loop.see(); c.link == link; c.loop.see() {
 		if c.runs.last() <= *after {
 			select {
 			case <-c.news:
@@ -319,7 +325,7 @@ func (c *client) follow(ctx context.Context, link int, after *uint64, f func(mes
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil || c.link != link {
+		if c.loop.see(); err != nil || c.link != link {
 			pause(ctx, 20*time.Millisecond)
 			continue
 		}
@@ -341,13 +347,22 @@ func (c *client) follow(ctx context.Context, link int, after *uint64, f func(mes
 }
 
 // Confirmed is bus.Reader's.
-func (c *client) Confirmed() bool { return c.verified == c.link }
+func (c *client) Confirmed() bool {
+	c.loop.see()
+	return c.verified.Load() == int64(c.link)
+}
 
 // Connected is bus.Conn's.
-func (c *client) Connected() bool { return c.up }
+func (c *client) Connected() bool {
+	c.loop.see()
+	return c.up
+}
 
 // Reconnects is bus.Conn's.
-func (c *client) Reconnects() uint64 { return c.returns }
+func (c *client) Reconnects() uint64 {
+	c.loop.see()
+	return c.returns
+}
 
 // Dropped is bus.Conn's: no heartbeat is dropped here unless its sender fails.
 func (c *client) Dropped() uint64 { return 0 }

@@ -46,9 +46,6 @@ func TestConformance(t *testing.T) {
 	})
 	for _, clustered := range []bool{false, true} {
 		t.Run(fmt.Sprintf("simulated, clustered %v", clustered), func(t *testing.T) {
-			if raceDetector {
-				t.Skip("played without the race detector: go test ./scripts/simulation")
-			}
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(story{Seed: 1, Clustered: clustered}, slog.New(slog.DiscardHandler))
 				done := make(chan struct{})

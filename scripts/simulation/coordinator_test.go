@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ao/coordinator/agents"
@@ -66,7 +67,7 @@ type coordinator struct {
 	service  *runs.Service
 	sessions *sessions.Service
 	beats    *workerapi.Heartbeats
-	started  bool
+	started  atomic.Bool
 
 	scheduler *control.Scheduler
 	leases    *lease.Controller
@@ -158,6 +159,12 @@ func (w *world) startCoordinator(name string) *coordinator {
 	for id, value := range w.registrations {
 		c.registry.Put(id, value)
 	}
+	w.loop.later(func() { c.run(ctx) })
+	w.coordinators = append(w.coordinators, c)
+	return c
+}
+
+func (c *coordinator) run(ctx context.Context) {
 	c.ended.Go(func() {
 		if c.keys.Read(ctx, insistingBucket{c.bucket("secrets")}) == nil {
 			_ = c.history.Run(ctx)
@@ -169,21 +176,21 @@ func (w *world) startCoordinator(name string) *coordinator {
 				return
 			}
 		}
-		c.started = true
+		c.started.Store(true)
 		c.scheduler.Run(ctx)
 		for _, p := range c.waits {
 			p.Wait()
 		}
 	})
-	w.coordinators = append(w.coordinators, c)
-	return c
 }
 
 // stop ends the process. What it has sent may still arrive.
 func (c *coordinator) stop() {
-	c.cancel()
-	c.started = false
-	go c.leases.Close()
+	c.started.Store(false)
+	c.loop.later(func() {
+		c.cancel()
+		go c.leases.Close()
+	})
 }
 
 // Signals that wake controllers, as in serve/parts.
@@ -248,7 +255,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 	})
 	c.sessions = sessions.New(sessions.Needs{History: h, Reads: reads, Stops: c.service, Records: records,
 		Stream: c.client, Keys: c.keys, Version: fixed{}.Now, RunOf: runnerapi.RunOfPayload,
-		Started: func() bool { return c.started }, Ready: c.ready, Log: log})
+		Started: func() bool { return c.started.Load() }, Ready: c.ready, Log: log})
 	c.beats = &workerapi.Heartbeats{History: h, Hearing: hearing, Runner: c.registry.Heartbeat,
 		Tick: c.registry.ObserveClock, Queues: table.Of, Unused: (&runners.Carried{History: h}).Unused,
 		AttemptOf: ends.AttemptOf, CatchUp: reads.CatchUp,
@@ -301,13 +308,13 @@ func (c *coordinator) wire(log *slog.Logger) {
 
 // ready is nil when requests can be served.
 func (c *coordinator) ready() error {
-	if !c.up {
+	if !c.Connected() {
 		return errAway
 	}
 	if err := c.history.Ready(); err != nil {
 		return err
 	}
-	if !c.started {
+	if !c.started.Load() {
 		return unavailable("starting")
 	}
 	return nil

@@ -85,7 +85,7 @@ func (w *world) killWorker(k *worker, away time.Duration) {
 	if k.ctx.Err() != nil {
 		return
 	}
-	k.kill()
+	w.loop.later(k.kill)
 	k.disconnect()
 	w.loop.after(away, "start", func() {
 		for i, at := range w.workers {

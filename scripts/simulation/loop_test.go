@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 )
@@ -16,7 +17,7 @@ import (
 // all goroutines of its bubble are blocked, so each act is atomic.
 type loop struct {
 	seed  uint64
-	steps int
+	steps atomic.Int64
 	check func(what string) // called after each act
 
 	mu       sync.Mutex
@@ -25,10 +26,15 @@ type loop struct {
 	wake     chan struct{} // holds one
 
 	pending actHeap
+	wakes   []func() // once the act is over
 	order   int
 	counts  map[string]int // of acts so far, by key
 	delays  func(a *act) time.Duration
 }
+
+// see has a goroutine see what the loop has done. Those that a timer wakes call it before they look at the world. In
+// the other direction synctest.Wait does it.
+func (l *loop) see() { l.steps.Load() }
 
 func newLoop(seed uint64) *loop {
 	return &loop{seed: seed, wake: make(chan struct{}, 1), counts: map[string]int{}}
@@ -99,6 +105,7 @@ func (l *loop) number(key string, n int) uint64 {
 func (l *loop) run(until time.Time, over func() bool) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	l.release()
 	for {
 		synctest.Wait()
 		l.take()
@@ -126,9 +133,9 @@ func (l *loop) run(until time.Time, over func() bool) {
 }
 
 func (l *loop) act(a *act) {
-	l.steps++
 	answer := a.do()
 	l.check(a.key) // first: whoever asked goes on at once
+	l.release()
 	if a.done != nil {
 		if answer > 0 {
 			l.push(&act{key: "answer " + a.key, done: a.done, do: func() time.Duration { return 0 }}, answer)
@@ -136,6 +143,17 @@ func (l *loop) act(a *act) {
 			close(a.done)
 		}
 	}
+}
+
+// later has goroutines start or go on once the act is over: they must not see half of it.
+func (l *loop) later(wake func()) { l.wakes = append(l.wakes, wake) }
+
+func (l *loop) release() {
+	l.steps.Add(1)
+	for _, wake := range l.wakes {
+		wake()
+	}
+	l.wakes = l.wakes[:0]
 }
 
 // take orders what has arrived: by key, so that the order in which goroutines came does not matter.

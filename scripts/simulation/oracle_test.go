@@ -179,7 +179,7 @@ var late = []string{"offer_overdue", "claimed_to_end", "callback_overdue"}
 // check runs after every act.
 func (o *oracle) check(string) {
 	log := o.world.runs
-	if o.read == log.last() && o.loop.steps-o.compared <= 2*len(o.order) {
+	if o.read == log.last() && o.acted() <= 2*len(o.order) {
 		return // what was purged is read without it once something follows
 	}
 	if o.book == nil || o.removals != log.removals || o.read > log.last() ||
@@ -196,15 +196,18 @@ func (o *oracle) check(string) {
 		o.read = log.last()
 		o.audit(false)
 	}
-	if o.loop.steps-o.compared > 2*len(o.order) {
-		o.compared = o.loop.steps
+	if o.acted() > 2*len(o.order) {
+		o.compared = int(o.loop.steps.Load())
 		o.compare()
 	}
 }
 
+// acted is how many acts there were since coordinators were compared.
+func (o *oracle) acted() int { return int(o.loop.steps.Load()) - o.compared }
+
 func (o *oracle) rules() ledger.Rules {
 	for _, c := range o.coordinators {
-		if c.started && o.secret == nil {
+		if c.started.Load() && o.secret == nil {
 			o.secret = c.keys
 		}
 	}
@@ -240,7 +243,7 @@ func (o *oracle) excused(x ledger.Wrong) bool {
 func (o *oracle) compare() {
 	views := map[uint64]map[string]string{}
 	for _, c := range o.coordinators {
-		if !c.started || c.history.Ready() != nil || !c.history.Confirmed() {
+		if !c.started.Load() || c.history.Ready() != nil || !c.history.Confirmed() {
 			continue
 		}
 		seq, view := c.history.Seq(), o.view(c.history)
@@ -305,7 +308,7 @@ func (o *oracle) final() {
 func (o *oracle) stuck() {
 	before := len(o.wrong)
 	for _, c := range o.coordinators {
-		if err := c.history.Ready(); err != nil || !c.started {
+		if err := c.history.Ready(); err != nil || !c.started.Load() {
 			o.fail("stuck: %s is not ready: %v", c.name, err)
 			continue
 		}
@@ -354,6 +357,7 @@ func (o *oracle) replay() {
 		}
 		pause(ctx, 20*time.Millisecond)
 	}
+	o.loop.see()
 	for _, id := range o.order {
 		want, err := parts.Reader.Get(ctx, id)
 		o.kept(id, want, err)

@@ -2,4 +2,4 @@
 
 package simulation
 
-func init() { raceDetector = true }
+func init() { mostSeeds = 20 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ao/nats/bus"
@@ -27,7 +28,7 @@ type worker struct {
 	kill     context.CancelFunc
 	paused   bool
 	attempts map[string]*attempt // by key
-	nonces   int
+	nonces   atomic.Int64
 }
 
 // attempt is one that a worker was given.
@@ -57,7 +58,7 @@ func (w *world) startWorker(host, kind string) *worker {
 	k.commands = subject.CommandsFor("", k.runner.ID())
 	w.workers = append(w.workers, k)
 	w.register(k)
-	go k.beat()
+	w.loop.later(func() { go k.beat() })
 	return k
 }
 
@@ -113,7 +114,7 @@ func (k *worker) work() {
 			a := &attempt{Queued: q, worker: k, queue: queue, seq: m.Seq}
 			a.ctx, a.stop = context.WithCancel(k.ctx)
 			k.attempts[q.Key] = a
-			go a.run()
+			k.loop.later(func() { go a.run() })
 		}
 	}
 }
@@ -141,8 +142,7 @@ func (a *attempt) append(e entry, nonce string, failed func()) error {
 }
 
 func (k *worker) nonce() string {
-	k.nonces++
-	return fmt.Sprintf("%s.%d", k.runner.Instance, k.nonces)
+	return fmt.Sprintf("%s.%d", k.runner.Instance, k.nonces.Add(1))
 }
 
 // run claims, executes and ends the attempt.
@@ -178,7 +178,7 @@ func (a *attempt) run() {
 	}
 	plan := planOf(a.Input)
 	pause(a.ctx, time.Duration(plan.Takes)*time.Millisecond)
-	if k.ctx.Err() != nil {
+	if k.loop.see(); k.ctx.Err() != nil {
 		return
 	}
 	if a.killed {
@@ -251,7 +251,7 @@ func (k *worker) obey(cmd runnerapi.Command) runnerapi.CommandReply {
 	a := k.attempts[cmd.Key]
 	if a != nil && cmd.Type == runnerapi.CommandStop {
 		a.stopped = true
-		a.stop()
+		k.loop.later(a.stop)
 	}
 	return runnerapi.CommandReply{Instance: k.runner.Instance, Has: a != nil}
 }
@@ -260,7 +260,7 @@ func (k *worker) obey(cmd runnerapi.Command) runnerapi.CommandReply {
 func (k *worker) beat() {
 	for k.ctx.Err() == nil {
 		pause(k.ctx, beatEvery)
-		if !k.running() {
+		if k.loop.see(); !k.running() {
 			continue
 		}
 		b := runnerapi.Heartbeat{RunnerID: k.runner.ID(), Instance: k.runner.Instance, At: time.Now().UTC()}
@@ -279,7 +279,7 @@ func (k *worker) beat() {
 func (k *worker) beatTo(c *coordinator, b runnerapi.Heartbeat) {
 	heard, at := false, time.Time{}
 	a := &act{key: k.name + " beat " + c.name}
-	a.do = func() time.Duration { heard, at = k.up && c.up && c.started && !k.deaf(a), time.Now(); return 0 }
+	a.do = func() time.Duration { heard, at = k.up && c.up && c.started.Load() && !k.deaf(a), time.Now(); return 0 }
 	if k.loop.call(k.ctx, a) != nil || !heard {
 		return
 	}
@@ -293,13 +293,13 @@ func (k *worker) beatTo(c *coordinator, b runnerapi.Heartbeat) {
 			if a := k.attempts[key]; a != nil {
 				k.oracle.abandoned(a)
 				a.killed = true
-				a.stop()
+				k.loop.later(a.stop)
 			}
 		}
 		for _, key := range reply.Stop {
 			if a := k.attempts[key]; a != nil {
 				a.stopped = true
-				a.stop()
+				k.loop.later(a.stop)
 			}
 		}
 		if !reply.Known && k.running() {

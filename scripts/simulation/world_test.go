@@ -94,17 +94,20 @@ func (w *world) schedule() {
 	for _, q := range w.story.Requests {
 		w.loop.after(q.At, fmt.Sprintf("request %d", q.N), func() {
 			w.calling++
-			w.callers.Go(func() {
-				w.request(q)
-				_ = w.loop.call(context.Background(), &act{key: fmt.Sprintf("answered %d", q.N),
-					do: func() time.Duration { w.calling--; return 0 }})
-			})
+			w.loop.later(func() { w.callers.Go(func() { w.call(q) }) })
 		})
 	}
 	for n, f := range w.story.Faults {
 		w.loop.after(f.At, fmt.Sprintf("fault %d", n), func() { w.inject(f) })
 	}
 	w.tick()
+}
+
+// call is one caller.
+func (w *world) call(q request) {
+	w.request(q)
+	_ = w.loop.call(context.Background(), &act{key: fmt.Sprintf("answered %d", q.N),
+		do: func() time.Duration { w.calling--; return 0 }})
 }
 
 // tick has the workers pull.
@@ -184,6 +187,7 @@ func (w *world) request(q request) {
 	}
 	body := q.body(of)
 	for try := 0; try < 200; try++ {
+		w.loop.see()
 		c := w.coordinators[(q.N+try)%len(w.coordinators)]
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		told, again, err := c.serve(ctx, q, body, scope, key, of)
@@ -207,7 +211,7 @@ func (w *world) request(q request) {
 // serve has a coordinator answer a request. again: the caller has no answer, and repeats it.
 func (c *coordinator) serve(ctx context.Context, q request, body []byte, scope, key string, of acceptance) (
 	told *acceptance, again bool, err error) {
-	if !c.started {
+	if !c.started.Load() {
 		return nil, true, nil
 	}
 	switch q.What {
@@ -286,7 +290,8 @@ func (w *world) settled() bool {
 	}
 	for _, c := range w.coordinators {
 		waiting, claimed, _ := c.history.Counts()
-		if !c.started || c.history.Seq() < w.runs.last() && len(w.runs.read("ao.runs.>", c.history.Seq(), 1)) > 0 ||
+		behind := c.history.Seq() < w.runs.last() && len(w.runs.read("ao.runs.>", c.history.Seq(), 1)) > 0
+		if !c.started.Load() || behind ||
 			waiting+claimed > 0 || len(c.history.DueCallbacks())+len(c.history.Reservations()) > 0 {
 			return false
 		}
@@ -302,6 +307,7 @@ func (w *world) end() {
 	for _, k := range w.workers {
 		k.kill()
 	}
+	w.loop.release()
 	w.loop.close()
 	for range 3 { // let go what is in the loop's hands
 		synctest.Wait()
