@@ -20,45 +20,25 @@ import (
 
 const floorStream = "FLOOR"
 
-func floorCoordinator(ctx context.Context, addr, url string) error {
-	nc, err := nats.Connect(url)
-	if err != nil {
-		return err
-	}
+func floorCoordinator(ctx context.Context, addr, url string) {
+	nc := must(nats.Connect(url))
 	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	s, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"},
-		Replicas: len(strings.Split(url, ","))})
-	if err != nil {
-		return err
-	}
-	if _, err := s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+	js := must(jetstream.New(nc))
+	s := must(js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"},
+		Replicas: len(strings.Split(url, ","))}))
+	must(s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: "work", FilterSubject: "floor.queued.>", AckPolicy: jetstream.AckExplicitPolicy,
-		MaxAckPending: 16384}); err != nil {
-		return err
-	}
+		MaxAckPending: 16384}))
 	var waiting sync.Map // run → chan []byte
-	ended, err := s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"floor.ended.>"},
-		DeliverPolicy: jetstream.DeliverNewPolicy})
-	if err != nil {
-		return err
-	}
-	follow, err := ended.Consume(func(m jetstream.Msg) {
+	ended := must(s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"floor.ended.>"},
+		DeliverPolicy: jetstream.DeliverNewPolicy}))
+	follow := must(ended.Consume(func(m jetstream.Msg) {
 		if ch, ok := waiting.LoadAndDelete(strings.TrimPrefix(m.Subject(), "floor.ended.")); ok {
 			ch.(chan []byte) <- m.Data()
 		}
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	defer follow.Stop()
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
+	l := must(net.Listen("tcp", addr))
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var in struct {
@@ -90,25 +70,19 @@ func floorCoordinator(ctx context.Context, addr, url string) error {
 	})}
 	go func() { <-ctx.Done(); srv.Close() }()
 	srv.Serve(l)
-	return nil
 }
 
-func floorWorker(ctx context.Context, url string, slots int) error {
-	nc, err := nats.Connect(url)
-	if err != nil {
-		return err
-	}
+func floorWorker(ctx context.Context, url string, slots int) {
+	nc := must(nats.Connect(url))
 	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
+	js := must(jetstream.New(nc))
 	var c jetstream.Consumer
 	for c == nil { // until the coordinator has created it
+		var err error
 		c, err = js.Consumer(ctx, floorStream, "work")
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil
+				return
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -118,7 +92,7 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 	for range slots {
 		free <- struct{}{}
 	}
-	consume, err := c.Consume(func(m jetstream.Msg) {
+	consume := must(c.Consume(func(m jetstream.Msg) {
 		<-free
 		go func() {
 			defer func() { free <- struct{}{} }()
@@ -131,12 +105,8 @@ func floorWorker(ctx context.Context, url string, slots int) error {
 			js.Publish(ctx, "floor.ended."+id, []byte(`{"status":"completed","result":{"result_type":"procedural",`+
 				`"result_text":null,"result_data":{},"exit_code":0}}`))
 		}()
-	}, jetstream.PullMaxMessages(slots))
-	if err != nil {
-		return err
-	}
+	}, jetstream.PullMaxMessages(slots)))
 	defer consume.Stop()
 	report.ready()
 	<-ctx.Done()
-	return nil
 }

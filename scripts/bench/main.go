@@ -40,36 +40,35 @@ func main() {
 	if role := os.Getenv("AO_BENCH_ROLE"); role != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		if err := roles[role](ctx); err != nil {
+		if err := try(func() { roles[role](ctx) }); err != nil {
 			fmt.Fprintln(os.Stderr, role+":", err)
 			os.Exit(1)
 		}
 		return
 	}
+	var b bench
 	seconds := flag.Float64("seconds", 4, "duration of a closed-loop round, in seconds")
-	rounds := flag.Int("rounds", 3, "rounds per side; the median is printed")
+	flag.IntVar(&b.rounds, "rounds", 3, "rounds per side; the median is printed")
 	only := flag.String("only", "sync,async,spawn,heap", "parts to run, comma-separated")
 	syncs := flag.String("fsync", "2m,always", "AO_NATS_SYNC values to measure, comma-separated")
-	burstN := flag.Int("burst", 6000, "runs of an asynchronous round")
-	kept := flag.Int("kept", 50000, "ended runs for the heap figure")
-	prompt := flag.Int("prompt", 0,
+	flag.IntVar(&b.burst, "burst", 6000, "runs of an asynchronous round")
+	flag.IntVar(&b.kept, "kept", 50000, "ended runs for the heap figure")
+	flag.IntVar(&b.prompt, "prompt", 0,
 		"bytes of random prose in each run's parameters for the heap figure; 0: the same 600 bytes in all")
-	history := flag.Int("history", 300_000, "ended runs in the history of part replay")
-	uiRuns := flag.Int("ui-runs", 100_000, "runs in the list of part ui")
-	uiEvents := flag.Int("ui-events", 100_000, "events of a run in part ui")
-	profile := flag.String("profile", "", "folder for CPU profiles of our processes, at the last concurrency of part "+
-		"sync and in the last round of part async")
+	flag.IntVar(&b.history, "history", 300_000, "ended runs in the history of part replay")
+	flag.IntVar(&b.uiRuns, "ui-runs", 100_000, "runs in the list of part ui")
+	flag.IntVar(&b.uiEvents, "ui-events", 100_000, "events of a run in part ui")
+	flag.StringVar(&b.profile, "profile", "", "folder for CPU profiles of our processes, at the last concurrency of "+
+		"part sync and in the last round of part async")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, comma-separated")
-	before := flag.String("before", "",
+	flag.StringVar(&b.before, "before", "",
 		"this program built from another commit, to compare in parts sync and async (scripts/bench/against builds it)")
-	servers := flag.Int("servers", 1, "NATS servers of floor and ours: 1, or 3 for a cluster with three replicas")
-	one := flag.Bool("one", false, "run NATS, coordinator and worker of ours in one process, as scripts/up does")
+	flag.IntVar(&b.servers, "servers", 1, "NATS servers of floor and ours: 1, or 3 for a cluster with three replicas")
+	flag.BoolVar(&b.one, "one", false, "run NATS, coordinator and worker of ours in one process, as scripts/up does")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	b := bench{length: time.Duration(*seconds * float64(time.Second)), rounds: *rounds, burst: *burstN, kept: *kept,
-		prompt: *prompt, uiRuns: *uiRuns, uiEvents: *uiEvents, history: *history, profile: *profile, before: *before,
-		servers: *servers, one: *one}
+	b.length = time.Duration(*seconds * float64(time.Second))
 	for _, c := range strings.Split(*clients, ",") {
 		n, err := strconv.Atoi(c)
 		if err != nil || n < 1 {
@@ -83,7 +82,7 @@ func main() {
 			if (part == "spawn" || part == "heap" || part == "replay") && fsync != strings.Split(*syncs, ",")[0] {
 				continue // independent of fsync
 			}
-			if err := b.part(ctx, part, fsync); err != nil {
+			if err := try(func() { b.part(ctx, part, fsync) }); err != nil {
 				fmt.Fprintln(os.Stderr, "bench:", err)
 				os.Exit(1)
 			}
@@ -106,15 +105,15 @@ type bench struct {
 	clients          []int
 }
 
-func (b bench) part(ctx context.Context, part, fsync string) error {
-	parts := map[string]func(context.Context, string) error{"sync": b.sync, "async": b.async, "spawn": b.spawn,
+func (b bench) part(ctx context.Context, part, fsync string) {
+	parts := map[string]func(context.Context, string){"sync": b.sync, "async": b.async, "spawn": b.spawn,
 		"heap": b.heap, "replay": b.replay, "apart": b.isolation, "watch": b.watch, "ui": b.ui}
 	f, ok := parts[part]
 	if !ok {
-		return fmt.Errorf("no part %q; use sync, async, spawn, heap, replay, apart, watch, ui", part)
+		fail("no part %q; use sync, async, spawn, heap, replay, apart, watch, ui", part)
 	}
 	fmt.Printf("\n== %s, fsync %s\n", part, fsync)
-	return f(ctx, fsync)
+	f(ctx, fsync)
 }
 
 var body = map[string][]byte{
@@ -131,21 +130,23 @@ type contender struct {
 }
 
 // launchAll starts all sides of a comparison.
-func launchAll(ctx context.Context, names []string, all []layout) (list []*contender, end func(), err error) {
+func launchAll(ctx context.Context, names []string, all []layout) (list []*contender, end func()) {
 	end = func() {
 		for _, e := range list {
 			e.end()
 		}
 	}
-	for i, l := range all {
-		s, err := launch(ctx, l)
-		if err != nil {
+	ok := false
+	defer func() {
+		if !ok {
 			end()
-			return nil, nil, err
 		}
-		list = append(list, &contender{name: names[i], side: s})
+	}()
+	for i, l := range all {
+		list = append(list, &contender{name: names[i], side: launch(ctx, l)})
 	}
-	return list, end, nil
+	ok = true
+	return list, end
 }
 
 // turn is the order of a round: forward and backward alternating, so that no contender always follows the same one.
@@ -163,15 +164,12 @@ func (b bench) ours(fsync string) layout {
 }
 
 // sync measures latency and throughput of waiting callers.
-func (b bench) sync(ctx context.Context, fsync string) error {
+func (b bench) sync(ctx context.Context, fsync string) {
 	names, sides := []string{"floor"}, []layout{{name: "floor", fsync: fsync, servers: b.servers}}
 	if b.before != "" {
 		names, sides = append(names, "before"), append(sides, layout{name: "ours", program: b.before, fsync: fsync})
 	}
-	all, end, err := launchAll(ctx, append(names, "ours"), append(sides, b.ours(fsync)))
-	if err != nil {
-		return err
-	}
+	all, end := launchAll(ctx, append(names, "ours"), append(sides, b.ours(fsync)))
 	defer end()
 	floor, ours := all[0], all[len(all)-1]
 	for i, clients := range b.clients {
@@ -201,12 +199,11 @@ func (b bench) sync(ctx context.Context, fsync string) error {
 			fmt.Println()
 		}
 	}
-	return nil
 }
 
 // async measures how fast runs are accepted and completed without waiting callers. Another commit is also measured
 // without fsync.
-func (b bench) async(ctx context.Context, fsync string) error {
+func (b bench) async(ctx context.Context, fsync string) {
 	names, sides := []string{"ours"}, []layout{b.ours(fsync)}
 	if b.before != "" {
 		names, sides = append(names, "before"), append(sides, layout{name: "ours", program: b.before, fsync: fsync})
@@ -215,27 +212,20 @@ func (b bench) async(ctx context.Context, fsync string) error {
 				append(sides, layout{name: "ours", program: b.before, fsync: "2m"})
 		}
 	}
-	all, end, err := launchAll(ctx, names, sides)
-	if err != nil {
-		return err
-	}
+	all, end := launchAll(ctx, names, sides)
 	defer end()
 	completed := map[*contender][]load{}
 	for round := range b.rounds + 1 {
 		for _, e := range turn(all, round) {
 			begin, n := time.Now(), b.burst
-			var err error
 			if round == b.rounds && e == all[0] {
 				e.profile(b.profile, b.length)
 			}
 			l, used := e.measure(func() load {
 				l := burst(ctx, e.url, body["async"], 64, n)
-				err = e.waitDrained(ctx)
+				e.waitDrained(ctx)
 				return l
 			})
-			if err != nil {
-				return err
-			}
 			if round == 0 { // warm-up
 				continue
 			}
@@ -250,16 +240,12 @@ func (b bench) async(ctx context.Context, fsync string) error {
 			e.name, median(e.loads), median(completed[e]).perSecond, perRun(e.side, e.used, completed[e]),
 			median(e.loads).errors)
 	}
-	return nil
 }
 
 // spawn compares runs of a real program with a plain loop that spawns it: true, a shell script with one line, and one
 // that does a little work.
-func (b bench) spawn(ctx context.Context, fsync string) error {
-	ours, err := launch(ctx, layout{name: "ours", fsync: fsync, kind: "spawn"})
-	if err != nil {
-		return err
-	}
+func (b bench) spawn(ctx context.Context, fsync string) {
+	ours := launch(ctx, layout{name: "ours", fsync: fsync, kind: "spawn"})
 	defer ours.end()
 	for _, name := range []string{"true", "hello", "report"} {
 		for _, clients := range []int{16, 64} {
@@ -277,37 +263,22 @@ func (b bench) spawn(ctx context.Context, fsync string) error {
 				median(f), clients, median(o), perRun(ours, oc, o), median(o).perSecond/median(f).perSecond)
 		}
 	}
-	return nil
 }
 
 // heap measures the coordinator's memory per ended run.
-func (b bench) heap(ctx context.Context, fsync string) error {
-	ours, err := launch(ctx, layout{name: "ours", fsync: fsync})
-	if err != nil {
-		return err
-	}
+func (b bench) heap(ctx context.Context, fsync string) {
+	ours := launch(ctx, layout{name: "ours", fsync: fsync})
 	defer ours.end()
 	burst(ctx, ours.url, body["async"], 64, 2000)
-	if err := ours.waitDrained(ctx); err != nil {
-		return err
-	}
-	before, err := ours.heap()
-	if err != nil {
-		return err
-	}
+	ours.waitDrained(ctx)
+	before := ours.heap()
 	if l := b.createRuns(ctx, ours.url); l.errors > 0 {
-		return fmt.Errorf("%d runs were refused", l.errors)
+		fail("%d runs were refused", l.errors)
 	}
-	if err := ours.waitDrained(ctx); err != nil {
-		return err
-	}
-	after, err := ours.heap()
-	if err != nil {
-		return err
-	}
+	ours.waitDrained(ctx)
+	after := ours.heap()
 	fmt.Printf("heap of the coordinator: %d bytes per ended run kept (%d runs, %.1f MiB more)\n",
 		(after-before)/int64(b.kept), b.kept, float64(after-before)/(1<<20))
-	return nil
 }
 
 // createRuns creates the runs for heap.

@@ -18,19 +18,16 @@ type proc struct {
 	cmd  *exec.Cmd
 }
 
-func start(program, role string, env ...string) (*proc, error) {
+func start(program, role string, env ...string) *proc {
 	if program == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, err
-		}
-		program = self
+		program = must(os.Executable())
 	}
 	p := &proc{role: role, cmd: exec.Command(program)}
 	p.cmd.Env = append(append(os.Environ(), env...), "AO_BENCH_ROLE="+role)
 	p.cmd.Stderr = os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return p, p.cmd.Start()
+	check(p.cmd.Start())
+	return p
 }
 
 func (p *proc) end() {
@@ -63,9 +60,5 @@ func stat(pid int, file string) ([]string, error) {
 
 // freePort returns an unused address on 127.0.0.1, for a server that may also be restarted.
 func freePort() string {
-	address, err := natstest.Address()
-	if err != nil {
-		panic(err)
-	}
-	return address
+	return must(natstest.Address())
 }

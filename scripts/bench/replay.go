@@ -20,59 +20,31 @@ import (
 )
 
 // replay measures a start with a long history: read from its beginning, and from a checkpoint.
-func (b bench) replay(ctx context.Context, fsync string) error {
-	dir, err := os.MkdirTemp("", "ao-bench-")
-	if err != nil {
-		return err
-	}
+func (b bench) replay(ctx context.Context, fsync string) {
+	dir := must(os.MkdirTemp("", "ao-bench-"))
 	defer os.RemoveAll(dir)
-	server, err := embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync,
-		Log: warnLogger()})
-	if err != nil {
-		return err
-	}
+	server := must(embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync,
+		Log: warnLogger()}))
 	defer server.Close()
-	nc, err := server.Dial(bus.Options("bench", warnLogger())...)
-	if err != nil {
-		return err
-	}
+	nc := must(server.Dial(bus.Options("bench", warnLogger())...))
 	defer nc.Close()
-	records, err := bus.Open(nc, bus.Config{Log: warnLogger()})
-	if err == nil {
-		err = records.Setup(ctx)
-	}
-	if err != nil {
-		return err
-	}
+	records := must(bus.Open(nc, bus.Config{Log: warnLogger()}))
+	check(records.Setup(ctx))
 	begin := time.Now()
-	if err := writeHistory(ctx, records, b.history); err != nil {
-		return err
-	}
-	state, err := records.State(ctx)
-	if err != nil {
-		return err
-	}
+	writeHistory(ctx, records, b.history)
+	state := must(records.State(ctx))
 	fmt.Printf("history of %d runs: %d records, %.0f MiB, written in %.1f s\n", b.history, state.Msgs,
 		float64(state.Bytes)/(1<<20), time.Since(begin).Seconds())
 
 	before := heap()
-	whole, err := follow(ctx, records, filepath.Join(dir, "projection"))
-	if err != nil {
-		return err
-	}
+	whole := follow(ctx, records, filepath.Join(dir, "projection"))
 	applied := whole.Stats().Applied
 	fmt.Printf("read from the beginning: ready after %.2f s (%.0f records/s), %d applied, %d bytes of heap for a run\n",
 		whole.took.Seconds(), float64(applied)/whole.took.Seconds(), applied, (heap()-before)/int64(b.history))
 	var slowest time.Duration // from append to projection, while the checkpoint is written
 	for begin = time.Now(); whole.LastSnapshot().Seq == 0 && time.Since(begin) < time.Minute; {
 		at := time.Now()
-		seq, err := records.AppendBatch(ctx, endedRuns(1)...)
-		if err == nil {
-			err = whole.Await(ctx, seq)
-		}
-		if err != nil {
-			return err
-		}
+		check(whole.Await(ctx, must(records.AppendBatch(ctx, endedRuns(1)...))))
 		slowest = max(slowest, time.Since(at))
 	}
 	s := whole.LastSnapshot()
@@ -84,15 +56,11 @@ func (b bench) replay(ctx context.Context, fsync string) error {
 	whole.end()
 	fmt.Printf("clean end, with a last checkpoint: %.2f s\n", time.Since(begin).Seconds())
 	runtime.GC()
-	again, err := follow(ctx, records, filepath.Join(dir, "projection"))
-	if err != nil {
-		return err
-	}
+	again := follow(ctx, records, filepath.Join(dir, "projection"))
 	defer again.end()
 	_, _, kept := again.Counts()
 	fmt.Printf("start from the checkpoint: ready after %.2f s, %d records applied, %d ended runs known\n",
 		again.took.Seconds(), again.Stats().Applied, kept)
-	return nil
 }
 
 // follower is a projection that has caught up.
@@ -105,7 +73,7 @@ type follower struct {
 	end  func()
 }
 
-func follow(ctx context.Context, b *bus.Bus, dir string) (*follower, error) {
+func follow(ctx context.Context, b *bus.Bus, dir string) *follower {
 	ctx, cancel := context.WithCancel(ctx)
 	p := projection.New(b, projection.Config{Log: warnLogger(), Dir: dir})
 	f := &follower{Projection: p.Projection, Index: p.Index, ActiveRuns: p.ActiveRuns, Follower: p.Follower}
@@ -119,12 +87,12 @@ func follow(ctx context.Context, b *bus.Bus, dir string) (*follower, error) {
 		select {
 		case <-ctx.Done():
 			f.end()
-			return nil, ctx.Err()
+			check(ctx.Err())
 		case <-tick.C:
 		}
 	}
 	f.took = time.Since(begin)
-	return f, nil
+	return f
 }
 
 func heap() int64 {
@@ -136,7 +104,7 @@ func heap() int64 {
 }
 
 // writeHistory writes a history of ended runs, about 333 runs per write.
-func writeHistory(ctx context.Context, b *bus.Bus, runs int) error {
+func writeHistory(ctx context.Context, b *bus.Bus, runs int) {
 	const write = 333
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
@@ -146,7 +114,7 @@ func writeHistory(ctx context.Context, b *bus.Bus, runs int) error {
 			return err
 		})
 	}
-	return g.Wait()
+	check(g.Wait())
 }
 
 // endedRuns returns the records of completed runs, each with its own session.

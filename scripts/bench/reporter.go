@@ -104,32 +104,21 @@ func workerTags() []string {
 }
 
 // coordinatorConfig returns the default configuration, with settings from AO_BENCH_<NAME>.
-func coordinatorConfig() (cfg serve.Config, err error) {
-	err = config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) {
+func coordinatorConfig() (cfg serve.Config) {
+	check(config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) {
 		return os.LookupEnv("AO_BENCH_" + name)
-	}, cfg.Settings()...)
+	}, cfg.Settings()...))
 	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), warnLogger()
 	cfg.NATS = serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS"), DataDir: os.Getenv("AO_BENCH_DATA")}
-	return cfg, err
+	return cfg
 }
 
 // historyRole writes ended runs before a coordinator is started, and exits.
-func historyRole(ctx context.Context) error {
-	n, err := strconv.Atoi(os.Getenv("AO_BENCH_HISTORY"))
-	if err != nil {
-		return err
-	}
-	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "history", warnLogger())
-	if err != nil {
-		return err
-	}
+func historyRole(ctx context.Context) {
+	n := must(strconv.Atoi(os.Getenv("AO_BENCH_HISTORY")))
+	nc := must(bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "history", warnLogger()))
 	defer nc.Close()
-	b, err := bus.Open(nc, bus.Config{Log: warnLogger()})
-	if err != nil {
-		return err
-	}
-	if err := b.Setup(ctx); err != nil {
-		return err
-	}
-	return writeHistory(ctx, b, n)
+	b := must(bus.Open(nc, bus.Config{Log: warnLogger()}))
+	check(b.Setup(ctx))
+	writeHistory(ctx, b, n)
 }

@@ -33,13 +33,13 @@ import (
 )
 
 // roles are the roles of child processes.
-var roles = map[string]func(context.Context) error{
+var roles = map[string]func(context.Context){
 	"nats": natsRole,
-	"floor-coordinator": func(ctx context.Context) error {
-		return floorCoordinator(ctx, os.Getenv("AO_BENCH_HTTP"), os.Getenv("AO_BENCH_NATS"))
+	"floor-coordinator": func(ctx context.Context) {
+		floorCoordinator(ctx, os.Getenv("AO_BENCH_HTTP"), os.Getenv("AO_BENCH_NATS"))
 	},
-	"floor-worker": func(ctx context.Context) error {
-		return floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slotCount())
+	"floor-worker": func(ctx context.Context) {
+		floorWorker(ctx, os.Getenv("AO_BENCH_NATS"), slotCount())
 	},
 	"ours-coordinator": ourCoordinator,
 	"ours-worker":      ourWorker,
@@ -51,7 +51,7 @@ var roles = map[string]func(context.Context) error{
 const slots = 128
 
 // natsRole runs one of the NATS servers listed in AO_BENCH_NATS; several form a cluster.
-func natsRole(ctx context.Context) error {
+func natsRole(ctx context.Context) {
 	go debug()
 	all := strings.Split(strings.ReplaceAll(os.Getenv("AO_BENCH_NATS"), "nats://", ""), ",")
 	i, _ := strconv.Atoi(os.Getenv("AO_BENCH_SERVER"))
@@ -62,27 +62,20 @@ func natsRole(ctx context.Context) error {
 		c.Routes = strings.Split(os.Getenv("AO_BENCH_ROUTES"), ",")
 		c.ClusterListen = c.Routes[i]
 	}
-	s, err := embed.Start(c)
-	if err != nil {
-		return err
-	}
+	s := must(embed.Start(c))
 	<-ctx.Done()
 	s.Close()
-	return nil
 }
 
 func warnLogger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-func ourCoordinator(ctx context.Context) error {
+func ourCoordinator(ctx context.Context) {
 	config.TuneGC()
 	go debug()
-	cfg, err := coordinatorConfig()
-	if err != nil {
-		return err
-	}
-	return serve.Run(ctx, cfg)
+	cfg := coordinatorConfig()
+	check(serve.Run(ctx, cfg))
 }
 
 // debug serves the live heap and profiles on a separate port.
@@ -107,46 +100,27 @@ func (noop) Run(context.Context, executor.Invocation, executor.Host) run.Outcome
 		ExitCode: &code}}
 }
 
-func ourWorker(ctx context.Context) error {
-	if err := process.Guard(); err != nil {
-		return err
-	}
+func ourWorker(ctx context.Context) {
+	check(process.Guard())
 	config.TuneGC()
 	go debug()
-	nc, err := bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", warnLogger())
-	if err != nil {
-		return err
-	}
+	nc := must(bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", warnLogger()))
 	defer nc.Close()
-	b, err := bus.Open(nc, bus.Config{Log: warnLogger()})
-	if err != nil {
-		return err
-	}
-	return runWorker(ctx, b)
+	b := must(bus.Open(nc, bus.Config{Log: warnLogger()}))
+	check(runWorker(ctx, b))
 }
 
 // oneRole runs NATS, coordinator and worker in one process, as scripts/up does.
-func oneRole(ctx context.Context) error {
-	if err := process.Guard(); err != nil {
-		return err
-	}
+func oneRole(ctx context.Context) {
+	check(process.Guard())
 	config.TuneGC()
 	go debug()
-	cfg, err := coordinatorConfig()
-	if err != nil {
-		return err
-	}
+	cfg := coordinatorConfig()
 	cfg.NATS = serve.NATSConfig{URL: config.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"),
 		Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: warnLogger()}
-	cfg.Server, err = serve.OpenNATS(cfg.NATS)
-	if err != nil {
-		return err
-	}
+	cfg.Server = must(serve.OpenNATS(cfg.NATS))
 	defer cfg.Server.Close()
-	nc, err := cfg.Server.DialWorker(ctx, "worker", warnLogger())
-	if err != nil {
-		return err
-	}
+	nc := must(cfg.Server.DialWorker(ctx, "worker", warnLogger()))
 	defer nc.Close()
 	ended := make(chan error, 1)
 	cfg.Opened = func(own *bus.Bus) {
@@ -158,8 +132,7 @@ func oneRole(ctx context.Context) error {
 			ended <- err
 		}()
 	}
-	err = serve.Run(ctx, cfg)
-	return errors.Join(err, <-ended)
+	check(errors.Join(serve.Run(ctx, cfg), <-ended))
 }
 
 // runWorker runs a worker on a bus.
@@ -264,12 +237,14 @@ func (l layout) roles() []string {
 	return append(slices.Repeat([]string{"nats"}, max(l.servers, 1)), l.name+"-coordinator", l.name+"-worker")
 }
 
-func launch(ctx context.Context, l layout) (*side, error) {
-	dir, err := os.MkdirTemp("", "ao-bench-")
-	if err != nil {
-		return nil, err
-	}
-	s := &side{dir: dir, debug: map[string]string{}}
+func launch(ctx context.Context, l layout) *side {
+	dir := must(os.MkdirTemp("", "ao-bench-"))
+	s, ok := &side{dir: dir, debug: map[string]string{}}, false
+	defer func() {
+		if !ok {
+			s.end()
+		}
+	}()
 	http := freePort()
 	s.base = "http://" + http
 	s.url = s.base + "/runs"
@@ -287,18 +262,10 @@ func launch(ctx context.Context, l layout) (*side, error) {
 	for i, role := range l.roles() {
 		own := role[strings.LastIndexByte(role, '-')+1:]
 		s.debug[own] = freePort()
-		p, err := start(l.program, role, append(env, "AO_BENCH_DEBUG="+s.debug[own], "AO_BENCH_SERVER="+
-			strconv.Itoa(i))...)
-		if err != nil {
-			s.end()
-			return nil, err
-		}
-		s.procs = append(s.procs, p)
+		s.procs = append(s.procs, start(l.program, role, append(env, "AO_BENCH_DEBUG="+s.debug[own],
+			"AO_BENCH_SERVER="+strconv.Itoa(i))...))
 		if i == len(nats)-1 && role == "nats" {
-			if err := waitDialable(ctx, nats); err != nil {
-				s.end()
-				return nil, err
-			}
+			waitDialable(ctx, nats)
 		}
 	}
 	probe := body["async"]
@@ -308,25 +275,22 @@ func launch(ctx context.Context, l layout) (*side, error) {
 	c := client(1)
 	wait, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
-	for err = errors.New("not asked"); err != nil; time.Sleep(20 * time.Millisecond) {
+	for err := errors.New("not asked"); err != nil; time.Sleep(20 * time.Millisecond) {
 		err = post(c, s.url, probe)
 		if err != nil && wait.Err() != nil {
-			s.end()
-			return nil, fmt.Errorf("%s does not take runs: %w", l.name, err)
+			fail("%s does not take runs: %w", l.name, err)
 		}
 	}
-	return s, nil
+	ok = true
+	return s
 }
 
 // waitDialable waits until each server accepts connections and JetStream works; a cluster needs a leader first.
-func waitDialable(ctx context.Context, all []string) error {
+func waitDialable(ctx context.Context, all []string) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, address := range all {
-		nc, err := bus.Connect(ctx, address, "probe", warnLogger())
-		if err != nil {
-			return err
-		}
+		nc := must(bus.Connect(ctx, address, "probe", warnLogger()))
 		defer nc.Close()
 		js, err := jetstream.New(nc)
 		for asked := errors.New("not asked"); err == nil && asked != nil; err = ctx.Err() {
@@ -335,11 +299,8 @@ func waitDialable(ctx context.Context, all []string) error {
 			done()
 			time.Sleep(20 * time.Millisecond)
 		}
-		if err != nil {
-			return err
-		}
+		check(err)
 	}
-	return nil
 }
 
 func (s *side) end() {
@@ -400,35 +361,26 @@ func (s *side) profile(dir string, d time.Duration) {
 }
 
 // waitDrained waits until no run is open.
-func (s *side) waitDrained(ctx context.Context) error {
+func (s *side) waitDrained(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
-		r, err := http.Get(s.url + "?status=pending,claimed,running,stopping&limit=1")
-		if err != nil {
-			return err
-		}
+		r := must(http.Get(s.url + "?status=pending,claimed,running,stopping&limit=1"))
 		text, _ := io.ReadAll(r.Body)
 		r.Body.Close()
 		if strings.HasPrefix(string(text), `{"runs":[]`) {
-			return nil
+			return
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return fmt.Errorf("runs are left: %w", ctx.Err())
+	fail("runs are left: %w", ctx.Err())
 }
 
-func (s *side) heap() (int64, error) {
-	r, err := http.Get("http://" + s.debug["coordinator"] + "/heap")
-	if err != nil {
-		return 0, err
-	}
+func (s *side) heap() int64 {
+	r := must(http.Get("http://" + s.debug["coordinator"] + "/heap"))
 	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(string(text), 10, 64)
+	text := must(io.ReadAll(r.Body))
+	return must(strconv.ParseInt(string(text), 10, 64))
 }
 
 // spawnLoop runs the program in loops with pipes for its output, and nothing else.

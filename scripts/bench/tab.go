@@ -18,16 +18,16 @@ import (
 )
 
 // startBrowser starts a headless Chromium, which ends with the returned context.
-func startBrowser(ctx context.Context) (context.Context, context.CancelFunc, error) {
+func startBrowser(ctx context.Context) (context.Context, context.CancelFunc) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WindowSize(1400, 1000))
 	alloc, stop := chromedp.NewExecAllocator(ctx, options...)
 	browser, end := chromedp.NewContext(alloc)
 	both := func() { end(); stop() }
 	if err := chromedp.Do(browser); err != nil {
 		both()
-		return nil, nil, fmt.Errorf("no Chromium starts here (scripts/browser/run installs one): %w", err)
+		fail("no Chromium starts here (scripts/browser/run installs one): %w", err)
 	}
-	return browser, both, nil
+	return browser, both
 }
 
 // tab is a page of the dashboard in a new profile, without a cache. It counts what it loads.
@@ -49,7 +49,7 @@ const watchShown = `(() => {
 })()`
 
 // visit opens an address in a new tab and waits until the page is complete.
-func visit(browser context.Context, url string) (*tab, error) {
+func visit(browser context.Context, url string) *tab {
 	p := &tab{}
 	p.ctx, p.end = chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(func(ev any) {
 		p.mu.Lock()
@@ -72,19 +72,10 @@ func visit(browser context.Context, url string) (*tab, error) {
 		_, noted := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, script)
 		return errors.Join(err, noted)
 	})
-	if err := chromedp.Do(p.ctx); err != nil { // creates the tab, which lives as long as its context
-		p.end()
-		return nil, err
-	}
-	err := p.do(listen, chromedp.Navigate(url))
-	if err == nil {
-		err = p.until("window.shownAt", time.Minute)
-	}
-	if err != nil {
-		p.end()
-		return nil, fmt.Errorf("%s: %w", url, err)
-	}
-	return p, nil
+	check(chromedp.Do(p.ctx)) // creates the tab, which lives as long as its context
+	p.do(listen, chromedp.Navigate(url))
+	p.until("window.shownAt", time.Minute)
+	return p
 }
 
 // loaded returns the number of requests, how many of them were for files of the dashboard, and the bytes received.
@@ -94,41 +85,40 @@ func (p *tab) loaded() (requests, files int, bytes float64) {
 	return p.requests, p.files, p.bytes
 }
 
-func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) error {
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(p.ctx, 2*time.Minute)
 	defer cancel()
-	return chromedp.Do(ctx, steps...)
+	check(chromedp.Do(ctx, steps...))
 }
 
 // eval returns the value of an expression, or of its promise.
-func eval[T any](p *tab, expression string) (T, error) {
+func eval[T any](p *tab, expression string) T {
 	ctx, cancel := context.WithTimeout(p.ctx, 2*time.Minute)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		err = fmt.Errorf("%w in: %s", err, expression)
+		fail("%w in: %s", err, expression)
 	}
-	return v, err
+	return v
 }
 
 // until waits until an expression is true; the page polls it.
-func (p *tab) until(expression string, most time.Duration) error {
-	found, err := eval[bool](p, `new Promise((done) => {
+func (p *tab) until(expression string, most time.Duration) {
+	found := eval[bool](p, `new Promise((done) => {
 		const end = performance.now() + `+strconv.Itoa(int(most.Milliseconds()))+`;
 		const look = () => ((`+expression+`) ? done(true) :
 			performance.now() > end ? done(false) : setTimeout(look, 10));
 		look();
 	})`)
-	if err == nil && !found {
-		text, _ := eval[string](p, "document.body.innerText.slice(0, 600)")
-		err = fmt.Errorf("waited in vain: %s; the page shows: %s", expression, text)
+	if !found {
+		fail("waited in vain: %s; the page shows: %s", expression,
+			eval[string](p, "document.body.innerText.slice(0, 600)"))
 	}
-	return err
 }
 
 // heap returns the JavaScript heap in use after a garbage collection, in MiB.
-func (p *tab) heap() (mib float64, err error) {
-	err = p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+func (p *tab) heap() (mib float64) {
+	p.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		for range 2 {
 			if _, err := cdp.Call(ctx, t, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
 				return err
@@ -138,7 +128,7 @@ func (p *tab) heap() (mib float64, err error) {
 		mib = used.UsedSize / (1 << 20)
 		return err
 	}))
-	return mib, err
+	return mib
 }
 
 // frames are statistics of the times between frames.
@@ -152,7 +142,7 @@ func (f frames) String() string {
 }
 
 // frames measures the frames for d; act is a JavaScript statement that each frame runs first.
-func (p *tab) frames(d time.Duration, act string) (frames, error) {
+func (p *tab) frames(d time.Duration, act string) frames {
 	return eval[frames](p, `new Promise((done) => {
 		const took = [], start = performance.now();
 		let last = start;

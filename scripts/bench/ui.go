@@ -39,26 +39,17 @@ type screen struct {
 }
 
 // ui measures the dashboard in a browser with much data. Browser, load and system share the machine.
-func (b bench) ui(ctx context.Context, fsync string) error {
+func (b bench) ui(ctx context.Context, fsync string) {
 	layout := b.ours(fsync)
 	layout.kind = "ui"
-	ours, err := launch(ctx, layout)
-	if err != nil {
-		return err
-	}
+	ours := launch(ctx, layout)
 	defer ours.end()
-	browser, end, err := startBrowser(ctx)
-	if err != nil {
-		return err
-	}
+	browser, end := startBrowser(ctx)
 	defer end()
 	s := screen{ours, browser, b}
-	for _, part := range []func(context.Context) error{s.firstLoad, s.events, s.tree, s.list, s.changingPages} {
-		if err := part(ctx); err != nil {
-			return err
-		}
+	for _, part := range []func(context.Context){s.firstLoad, s.events, s.tree, s.list, s.changingPages} {
+		part(ctx)
 	}
-	return nil
 }
 
 // compareToBudget formats a figure with its budget.
@@ -71,142 +62,86 @@ func compareToBudget(value, most float64, unit string) string {
 }
 
 // firstLoad measures size and time of the first load of pages, each in a new profile.
-func (s screen) firstLoad(context.Context) error {
+func (s screen) firstLoad(context.Context) {
 	for _, path := range []string{"/ui/", "/ui/runs", "/ui/new", "/ui/agents/noop"} {
-		p, err := visit(s.browser, s.base+path)
-		if err != nil {
-			return err
-		}
-		at, err := eval[float64](p, "window.shownAt")
+		p := visit(s.browser, s.base+path)
+		at := eval[float64](p, "window.shownAt")
 		requests, files, bytes := p.loaded()
 		p.end()
-		if err != nil {
-			return err
-		}
 		kib := compareToBudget(bytes/1024, maxFirstLoad/1024, "KiB")
 		asked := compareToBudget(float64(requests), maxRequests, "requests")
 		fmt.Printf("first load of %-16s %4.0f ms, %s, %s, %d of them for files\n", path, at, kib, asked, files)
 	}
-	return nil
 }
 
 // events measures a run's page while events arrive.
-func (s screen) events(ctx context.Context) error {
+func (s screen) events(ctx context.Context) {
 	for _, of := range []string{"runs", "sessions"} {
-		if err := s.eventsOf(ctx, of); err != nil {
-			return err
-		}
+		s.eventsOf(ctx, of)
 	}
-	return nil
 }
 
-func (s screen) eventsOf(ctx context.Context, of string) error {
+func (s screen) eventsOf(ctx context.Context, of string) {
 	id, session, err := s.start(ctx, fmt.Sprintf(`{"agent_name":"noop","parameters":{"events":%d,"after":3}}`,
 		s.uiEvents))
-	if err != nil {
-		return err
-	}
+	check(err)
 	path := map[string]string{"runs": id, "sessions": session}[of]
-	p, err := visit(s.browser, s.base+"/ui/"+of+"/"+path)
-	if err != nil {
-		return err
-	}
+	p := visit(s.browser, s.base+"/ui/"+of+"/"+path)
 	defer p.end()
-	before, err := p.heap()
-	if err != nil {
-		return err
-	}
+	before := p.heap()
 	begin := time.Now()
-	f, err := p.frames(5*time.Second, "")
-	if err != nil {
-		return err
-	}
+	f := p.frames(5*time.Second, "")
 	const over = `/completed|finished/.test(document.querySelector("h1").innerText) && ` +
 		`document.body.innerText.includes("the last event")`
-	if err := p.until(over, 100*time.Second); err != nil {
-		return err
-	}
+	p.until(over, 100*time.Second)
 	took := time.Since(begin)
-	after, err := p.heap()
-	if err != nil {
-		return err
-	}
-	nodes, err := eval[float64](p, `document.querySelectorAll("*").length`)
+	after := p.heap()
+	nodes := eval[float64](p, `document.querySelectorAll("*").length`)
 	fmt.Printf("%d events on the page of /%s: heap %.1f MiB, then %.1f: %s more; %s; all shown after %.1f s; frames "+
 		"meanwhile %s: p95 %s\n", s.uiEvents, of, before, after, compareToBudget(after-before, maxGrowth, "MiB"),
 		compareToBudget(nodes, maxNodes, "nodes"), took.Seconds(), f, compareToBudget(f.P95, maxFrame, "ms"))
-	return err
 }
 
 // tree measures the page of a session with thousands of descendants.
-func (s screen) tree(ctx context.Context) error {
-	root, err := s.createTree(ctx)
-	if err != nil {
-		return err
-	}
+func (s screen) tree(ctx context.Context) {
+	root := s.createTree(ctx)
 	begin := time.Now()
-	p, err := visit(s.browser, s.base+"/ui/sessions/"+root+"/tree")
-	if err != nil {
-		return err
-	}
+	p := visit(s.browser, s.base+"/ui/sessions/"+root+"/tree")
 	defer p.end()
-	if err := p.until(`document.body.innerText.includes("5,000 sessions")`, time.Minute); err != nil {
-		return err
-	}
+	p.until(`document.body.innerText.includes("5,000 sessions")`, time.Minute)
 	shown := time.Since(begin)
 	requests, files, bytes := p.loaded()
-	unfold, err := eval[float64](p, `new Promise((done) => { const start = performance.now();
+	unfold := eval[float64](p, `new Promise((done) => { const start = performance.now();
 		[...document.querySelectorAll("button")].find((b) => b.textContent.trim() === "Expand all").click();
 		requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - start))); })`)
-	if err != nil {
-		return err
-	}
-	return s.printScrolling(p, fmt.Sprintf("a tree of %d sessions: all there after %.0f ms, %d requests, %d of them "+
+	s.printScrolling(p, fmt.Sprintf("a tree of %d sessions: all there after %.0f ms, %d requests, %d of them "+
 		"for files, %.0f KiB; unfolded in %.0f ms",
 		treeSessions, shown.Seconds()*1000, requests, files, bytes/1024, unfold))
 }
 
 // printScrolling prints the figures of a page while it is scrolled and after it.
-func (s screen) printScrolling(p *tab, what string) error {
-	f, err := p.frames(5*time.Second, `document.querySelector("[data-scroller]").scrollBy(0, 400)`)
-	if err != nil {
-		return err
-	}
-	nodes, err := eval[float64](p, `document.querySelectorAll("*").length`)
-	if err != nil {
-		return err
-	}
-	heap, err := p.heap()
+func (s screen) printScrolling(p *tab, what string) {
+	f := p.frames(5*time.Second, `document.querySelector("[data-scroller]").scrollBy(0, 400)`)
+	nodes := eval[float64](p, `document.querySelectorAll("*").length`)
+	heap := p.heap()
 	fmt.Printf("%s; %s; heap %.1f MiB; frames while it scrolls %s: p95 %s\n",
 		what, compareToBudget(nodes, maxNodes, "nodes"), heap, f, compareToBudget(f.P95, maxFrame, "ms"))
-	return err
 }
 
 // list measures the list of very many runs.
-func (s screen) list(ctx context.Context) error {
+func (s screen) list(ctx context.Context) {
 	if l := burst(ctx, s.url, promptBody(), 64, s.uiRuns); l.errors > 0 {
-		return fmt.Errorf("%d runs were refused", l.errors)
+		fail("%d runs were refused", l.errors)
 	}
-	if err := s.waitDrained(ctx); err != nil {
-		return err
-	}
-	p, err := visit(s.browser, s.base+"/ui/runs?flat=1")
-	if err != nil {
-		return err
-	}
+	s.waitDrained(ctx)
+	p := visit(s.browser, s.base+"/ui/runs?flat=1")
 	defer p.end()
-	at, err := eval[float64](p, "window.shownAt")
-	if err != nil {
-		return err
-	}
+	at := eval[float64](p, "window.shownAt")
 	requests, files, bytes := p.loaded()
-	found, err := eval[float64](p, `new Promise(async (done) => { const start = performance.now();
+	found := eval[float64](p, `new Promise(async (done) => { const start = performance.now();
 		await (await fetch("/runs?limit=50&q=not+to+be+found")).text();
 		done(performance.now() - start); })`)
-	if err != nil {
-		return err
-	}
-	return s.printScrolling(p, fmt.Sprintf("a list of %d runs: shown after %.0f ms, %d requests, %d of them for files,"+
+	s.printScrolling(p, fmt.Sprintf("a list of %d runs: shown after %.0f ms, %d requests, %d of them for files,"+
 		" %.0f KiB; a search answers in %.0f ms", s.uiRuns, at, requests, files, bytes/1024, found))
 }
 
@@ -217,40 +152,24 @@ func promptBody() []byte {
 }
 
 // changingPages measures pages while runs start and end at a rate.
-func (s screen) changingPages(ctx context.Context) error {
+func (s screen) changingPages(ctx context.Context) {
 	for _, path := range []string{"/ui/runs", "/ui/runs?flat=1", "/ui/"} {
-		if err := s.changingPage(ctx, path); err != nil {
-			return err
-		}
+		s.changingPage(ctx, path)
 	}
-	return nil
 }
 
-func (s screen) changingPage(ctx context.Context, path string) error {
-	p, err := visit(s.browser, s.base+path)
-	if err != nil {
-		return err
-	}
+func (s screen) changingPage(ctx context.Context, path string) {
+	p := visit(s.browser, s.base+path)
 	defer p.end()
-	still, err := p.frames(2*time.Second, "")
-	if err != nil {
-		return err
-	}
-	before, err := p.heap()
-	if err != nil {
-		return err
-	}
+	still := p.frames(2*time.Second, "")
+	before := p.heap()
 	refused, stop := s.startAtRate(ctx)
-	f, err := p.frames(10*time.Second, "")
+	f := p.frames(10*time.Second, "")
 	sent := stop()
-	if err != nil {
-		return err
-	}
-	after, err := p.heap()
+	after := p.heap()
 	fmt.Printf("%-15s while %.0f runs/s come (%d refused): frames %s: p95 %s; at rest %s; heap %s more\n",
 		path, float64(sent)/10, refused.Load(), f, compareToBudget(f.P95, maxFrame, "ms"), still,
 		compareToBudget(max(0, after-before), maxGrowth, "MiB"))
-	return err
 }
 
 // startAtRate starts runs at a rate, regardless of the answers, until stop, which returns their number.
@@ -286,12 +205,11 @@ func (s screen) startAtRate(ctx context.Context) (refused *atomic.Int64, stop fu
 }
 
 // createTree creates a tree of sessions, level by level, and returns its root.
-func (s screen) createTree(ctx context.Context) (root string, err error) {
+func (s screen) createTree(ctx context.Context) string {
 	all := make([]string, treeSessions)
-	_, all[0], err = s.start(ctx, `{"agent_name":"noop","parameters":{"prompt":"the root"}}`)
-	if err != nil {
-		return "", err
-	}
+	_, root, err := s.start(ctx, `{"agent_name":"noop","parameters":{"prompt":"the root"}}`)
+	check(err)
+	all[0] = root
 	for first, size := 1, treeFan; first < treeSessions; first, size = first+size, size*treeFan {
 		g, ctx := errgroup.WithContext(ctx)
 		g.SetLimit(32)
@@ -302,11 +220,10 @@ func (s screen) createTree(ctx context.Context) (root string, err error) {
 				return err
 			})
 		}
-		if err := g.Wait(); err != nil {
-			return "", err
-		}
+		check(g.Wait())
 	}
-	return all[0], s.waitDrained(ctx)
+	s.waitDrained(ctx)
+	return root
 }
 
 // start starts a run.

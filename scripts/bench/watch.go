@@ -16,11 +16,8 @@ const watchers = 10
 
 // watch measures what ten readers of GET /sse/runs cost the callers, in alternating rounds with and without them. At
 // full load the readers get the number of changed runs, not the runs: an item has at most 200 rows.
-func (b bench) watch(ctx context.Context, fsync string) error {
-	ours, err := launch(ctx, b.ours(fsync))
-	if err != nil {
-		return err
-	}
+func (b bench) watch(ctx context.Context, fsync string) {
+	ours := launch(ctx, b.ours(fsync))
 	defer ours.end()
 	clients := b.clients[len(b.clients)-1]
 	closedLoop(ctx, ours.url, body["sync"], clients, time.Second) // warm-up
@@ -30,10 +27,7 @@ func (b bench) watch(ctx context.Context, fsync string) error {
 	for range b.rounds {
 		l, used := ours.measure(func() load { return closedLoop(ctx, ours.url, body["sync"], clients, b.length) })
 		alone, usedAlone = append(alone, l), append(usedAlone, used)
-		bytes, stop, err := openWatchers(ctx, strings.TrimSuffix(ours.url, "/runs")+"/sse/runs")
-		if err != nil {
-			return err
-		}
+		bytes, stop := openWatchers(ctx, strings.TrimSuffix(ours.url, "/runs")+"/sse/runs")
 		l, used = ours.measure(func() load { return closedLoop(ctx, ours.url, body["sync"], clients, b.length) })
 		watched, usedWatched = append(watched, l), append(usedWatched, used)
 		stop()
@@ -44,37 +38,25 @@ func (b bench) watch(ctx context.Context, fsync string) error {
 	fmt.Printf("×%-4d %d watchers %s  cpu/run %s   errors %d   throughput ×%.3f   %d bytes/s for each\n",
 		clients, watchers, w, perRun(ours, usedWatched, watched), w.errors, w.perSecond/a.perSecond,
 		int64(float64(read)/watchers/b.length.Seconds())/int64(b.rounds))
-	return nil
 }
 
 // openWatchers reads live lists until stop; bytes counts what they received.
-func openWatchers(ctx context.Context, url string) (bytes *atomic.Int64, stop func(), err error) {
+func openWatchers(ctx context.Context, url string) (bytes *atomic.Int64, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	bytes = &atomic.Int64{}
 	var wg sync.WaitGroup
 	stop = func() { cancel(); wg.Wait() }
 	for range watchers {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			stop()
-			return nil, nil, err
-		}
-		res, err := http.DefaultClient.Do(req)
-		if err != nil {
-			stop()
-			return nil, nil, err
-		}
+		res := must(http.DefaultClient.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))))
 		if res.StatusCode != http.StatusOK {
-			res.Body.Close()
-			stop()
-			return nil, nil, fmt.Errorf("GET %s: %s", url, res.Status)
+			fail("GET %s: %s", url, res.Status)
 		}
 		wg.Go(func() {
 			defer res.Body.Close()
 			_, _ = io.Copy(counter{bytes}, res.Body)
 		})
 	}
-	return bytes, stop, nil
+	return bytes, stop
 }
 
 // counter counts the bytes written to it.
