@@ -8,10 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
+	"ao/nats/bus"
 	"ao/shared/fault"
 )
 
@@ -206,22 +206,14 @@ func Clock(who string, ahead, uncertainty time.Duration) Result {
 	return Passed("clocks", "%s agrees to within %v", who, (off + uncertainty).Round(time.Millisecond))
 }
 
-// minNATS is the oldest usable server: it has atomic batches.
-var minNATS = [2]int{2, 12}
-
 // NATS judges a server's version.
 func NATS(version string) Result {
-	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	a, errA := strconv.Atoi(major)
-	b, errB := strconv.Atoi(minor)
-	switch {
-	case errA != nil || errB != nil:
-		return Warned("nats-version", "check with nats-server --version: 2.12 or newer is needed",
+	if _, ok := bus.ParseServerVersion(version); !ok {
+		return Warned("nats-version", "check with nats-server --version: "+bus.MinServer.String()+" or newer is needed",
 			"nats-server reports no version (%.40q)", version)
-	case a < minNATS[0] || a == minNATS[0] && b < minNATS[1]:
-		return Failed("nats-version", "run nats-server 2.12 or newer: older ones have no atomic batches",
-			"nats-server %s is too old", version)
+	}
+	if err := bus.CheckServer(version); err != nil {
+		return Failed("nats-version", "run a newer nats-server", "%v", err)
 	}
 	return Passed("nats-version", "nats-server %s", version)
 }

@@ -81,6 +81,7 @@ type Stream struct {
 type header struct {
 	Version int       `json:"version"`
 	Made    time.Time `json:"made_at"`
+	Server  string    `json:"nats_version,omitempty"` // that made the snapshots
 	Streams []string  `json:"streams,omitempty"`
 }
 
@@ -117,7 +118,7 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, written func(Stream)
 	if err != nil {
 		return err
 	}
-	if err := f.document(aboutFile, header{version, f.now.UTC(), names}); err != nil {
+	if err := f.document(aboutFile, header{version, f.now.UTC(), nc.ConnectedServerVersion(), names}); err != nil {
 		return err
 	}
 	for _, name := range names {

@@ -43,6 +43,9 @@ func Check(r io.Reader) (made time.Time, streams []Stream, err error) {
 // Restore creates the streams of a backup. None of them may exist. replicas is the number of replicas in a
 // cluster. restored is called for each stream. After an error the created streams are deleted.
 func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, restored func(Stream)) (err error) {
+	if err := bus.CheckServer(nc.ConnectedServerVersion()); err != nil {
+		return err
+	}
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
@@ -73,7 +76,7 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 	_, err = read(r, func(s *reader) error {
 		made = append(made, s.Name)
 		if err := s.restore(ctx, nc, replicas); err != nil {
-			return err
+			return refused(err, s.server, nc.ConnectedServerVersion())
 		}
 		restored(Stream{s.Name, s.messages(), s.bytes})
 		return nil
@@ -82,6 +85,17 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 		return err
 	}
 	return noteRestored(ctx, js, replicas)
+}
+
+// refused explains why a server refuses the snapshots of a newer one: their format is the server's own.
+func refused(err error, server, here string) error {
+	_, refused := errors.AsType[*jetstream.APIError](err)
+	of, known := bus.ParseServerVersion(server)
+	if is, ok := bus.ParseServerVersion(here); !refused || !known || !ok || !is.Before(of) {
+		return err
+	}
+	return fmt.Errorf("the backup was made with nats-server %s, and NATS is %s, which cannot read it; restore it with "+
+		"%s or newer: %w", server, here, of, err)
 }
 
 // noteRestored tells coordinators that RUNS is another stream on purpose: their high-water marks are of the one before
@@ -103,6 +117,7 @@ func noteRestored(ctx context.Context, js jetstream.JetStream, replicas int) err
 // reader reads one stream of a backup.
 type reader struct {
 	meta
+	server string // nats-server's version, empty in older backups
 	tar    *tar.Reader
 	hash   hash.Hash
 	chunks int
@@ -127,7 +142,7 @@ func read(from io.Reader, each func(*reader) error) (made time.Time, err error) 
 		return made, err
 	}
 	for _, name := range names {
-		s := &reader{tar: t, hash: sha256.New()}
+		s := &reader{server: a.Server, tar: t, hash: sha256.New()}
 		if err := document(t, name+"/"+streamFile, &s.meta); err != nil {
 			return made, incomplete(err)
 		}

@@ -225,8 +225,8 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	}
 	if err == nil && a.Count != len(entries) {
 		// An older server takes the commit for an ordinary message.
-		return 0, fmt.Errorf("atomic batch of %d: the server took %d; nats-server 2.12 or newer is needed",
-			len(entries), a.Count)
+		return 0, fmt.Errorf("atomic batch of %d: the server took %d; nats-server %s or newer is needed",
+			len(entries), a.Count, MinServer)
 	}
 	return a.Seq, err
 }

@@ -89,6 +89,12 @@ func lastSeq(n int) string {
 // where that is "-".
 func scripted(t *testing.T, answer func(subj string) (string, time.Duration)) *bus.Bus {
 	t.Helper()
+	return scriptedAs(t, bus.MinServer.String()+".0", answer)
+}
+
+// scriptedAs is scripted with the version that the server reports.
+func scriptedAs(t *testing.T, version string, answer func(subj string) (string, time.Duration)) *bus.Bus {
+	t.Helper()
 	door, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +104,7 @@ func scripted(t *testing.T, answer func(subj string) (string, time.Duration)) *b
 	t.Cleanup(func() { _ = door.Close() })
 	serving.Go(func() {
 		if conn, err := door.Accept(); err == nil {
-			serve(conn, answer)
+			serve(conn, version, answer)
 		}
 	})
 	nc, err := nats.Connect("nats://"+door.Addr().String(), nats.NoReconnect())
@@ -114,10 +120,10 @@ func scripted(t *testing.T, answer func(subj string) (string, time.Duration)) *b
 }
 
 // serve speaks as much of NATS's protocol as a client of one connection needs to ask for something.
-func serve(conn net.Conn, answer func(string) (string, time.Duration)) {
+func serve(conn net.Conn, version string, answer func(string) (string, time.Duration)) {
 	defer conn.Close()
 	fmt.Fprintf(conn,
-		"INFO {\"server_id\":\"scripted\",\"version\":\"2.12.0\",\"headers\":true,\"max_payload\":1048576}\r\n")
+		"INFO {\"server_id\":\"scripted\",\"version\":%q,\"headers\":true,\"max_payload\":1048576}\r\n", version)
 	inboxes := map[string]string{} // sid by prefix
 	lines := bufio.NewReader(conn)
 	for {

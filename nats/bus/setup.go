@@ -70,6 +70,9 @@ type setup struct {
 }
 
 func (b *setup) all(ctx context.Context) error {
+	if err := CheckServer(b.nc.ConnectedServerVersion()); err != nil {
+		return err
+	}
 	for _, cfg := range b.streams() {
 		err := b.try(ctx, "stream "+cfg.Name, func(ctx context.Context) error { return b.stream(ctx, cfg) })
 		// older deployments have reserved all space, and runs do not need it
@@ -178,7 +181,7 @@ func (b *setup) stream(ctx context.Context, want jetstream.StreamConfig) error {
 		b.share = fraction(have.MaxBytes, want.MaxBytes)
 	}
 	if want.AllowAtomicPublish && have.Metadata[layoutKey] == layout && !have.AllowAtomicPublish {
-		return errors.New("the server does not know atomic batches: nats-server 2.12 or newer is needed")
+		return fmt.Errorf("a server does not know atomic batches: nats-server %s or newer is needed", MinServer)
 	}
 	return b.migrate(ctx, have, want)
 }

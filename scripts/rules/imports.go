@@ -76,7 +76,7 @@ var packageImports = []struct {
 	{"ao/coordinator/access", []string{"ao/shared/..."}},
 	{"ao/coordinator/dashboard", nil},
 	{"ao/coordinator/logins", []string{"ao/shared/...", "ao/nats/bus"}},
-	{"ao/coordinator/health", []string{"ao/shared/fault"}},
+	{"ao/coordinator/health", []string{"ao/shared/fault", "ao/nats/bus"}},
 	{"ao/coordinator/audit", []string{"ao/shared/...", "ao/nats/stream", "ao/coordinator/access"}},
 	{"ao/coordinator/mcpapi", []string{"ao/shared/...", "ao/coordinator/access", "ao/coordinator/audit",
 		"ao/coordinator/budget", "ao/coordinator/projection", "ao/coordinator/schemas",

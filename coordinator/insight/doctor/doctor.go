@@ -141,8 +141,8 @@ func replicas(s bus.ServerHealth) health.Result {
 // to be full.
 func fill(streams []bus.StreamHealth) (all []health.Result) {
 	for _, s := range streams {
-		const advice = "raise the stream's limit ('nats stream edit %s --max-bytes=…'), or keep less " +
-			"(RUN_RETENTION, RUN_KEEP)"
+		advice := fmt.Sprintf("raise the stream's limit, such as to the double ('nats stream edit %s "+
+			"--max-bytes=%dMiB'), or keep less (RUN_RETENTION, RUN_KEEP)", s.Name, s.MaxBytes>>20*2)
 		summary := fmt.Sprintf("stream %s holds %s", s.Name, health.Size(s.Bytes))
 		if s.MaxBytes > 0 {
 			summary += " of " + health.Size(s.MaxBytes)
@@ -151,10 +151,9 @@ func fill(streams []bus.StreamHealth) (all []health.Result) {
 		case !s.RejectsWhenFull || s.MaxBytes == 0:
 			all = append(all, health.Passed("streams", "%s", summary))
 		case s.Bytes >= s.MaxBytes/10*9:
-			all = append(all, health.Failed("streams", fmt.Sprintf(advice, s.Name), "%s: new runs are refused",
-				summary))
+			all = append(all, health.Failed("streams", advice, "%s: new runs are refused", summary))
 		case s.Bytes >= s.MaxBytes/4*3:
-			all = append(all, health.Warned("streams", fmt.Sprintf(advice, s.Name), "%s", summary))
+			all = append(all, health.Warned("streams", advice, "%s", summary))
 		default:
 			all = append(all, health.Passed("streams", "%s", summary))
 		}
