@@ -63,7 +63,8 @@ func newFakeModel(t *testing.T) *fakeModel {
 			say(`{"tool_calls":[{"index":0,"id":"c1","function":{"name":"probe__look","arguments":"{}"}}]}`,
 				`"tool_calls"`)
 		case last.Role == "user" && last.Content == "stall":
-			say(`{"content":"I begin"}`, "null")
+			// so long that its first lines are told while it comes
+			say(fmt.Sprintf(`{"content":%q}`, strings.Repeat("a line\n", 3000)+"I begin"), "null")
 			m.stalled <- struct{}{}
 			select {
 			case <-r.Context().Done():
@@ -134,15 +135,24 @@ func TestLLMExecutor(t *testing.T) {
 	stopped := s.post("/runs", fmt.Sprintf(`{"session_id":%q,"type":"resume_session","parameters":{"prompt":"stall"}}`,
 		session))
 	<-m.stalled
+	s.until("the answer has arrived", func() bool { // else a stop may be sooner
+		return strings.Contains(s.get("/sessions/"+session+"/events?limit=1000").text, "a line")
+	})
 	s.post("/runs/"+stopped.at("run_id")+"/stop", "")
-	s.until("the run is stopped", func() bool { return s.get("/runs/"+stopped.at("run_id")).at("status") == "stopped" })
+	s.status(stopped.at("run_id"), "stopped")
+	if r := s.get("/runs/" + stopped.at("run_id") + "/result"); !strings.Contains(r.text, "I begin") {
+		t.Errorf("the result of the stopped run: %d %.300s", r.code, r.text)
+	}
+	if r := s.get("/sessions/" + session + "/events?limit=1000"); !strings.Contains(r.text, "I begin") {
+		t.Errorf("the events do not have the end of the stopped answer: %.300s", r.text)
+	}
 	one.stop()
 	s.worker(env...)
 	s.has(s.post("/runs", fmt.Sprintf(`{"session_id":%q,"type":"resume_session","parameters":{"prompt":"go on"},`+
 		`"mode":"sync"}`, session)), 200, "completed", "answer 4")
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, want := range []string{"look", "answer 2", "stall", "go on"} {
+	for _, want := range []string{"look", "answer 2", "stall", `I begin\n\n[Cut off: the run was stopped]`, "go on"} {
 		if !strings.Contains(m.asked[3], want) {
 			t.Errorf("the model was not told %q: %s", want, m.asked[3])
 		}
