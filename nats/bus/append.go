@@ -200,12 +200,11 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	if err := b.sinks[subject.Runs].condition().err; err != nil {
 		return 0, err
 	}
-	id, began := nuid.Next(), b.meter.batch.Start()
+	began, at := b.meter.batch.Start(), []string{""}
+	m := &nats.Msg{Header: nats.Header{"Nats-Batch-Id": {nuid.Next()}, "Nats-Batch-Sequence": at}} // of each in turn
 	var r *nats.Msg
 	for i, e := range entries {
-		m := &nats.Msg{Subject: e.Subject, Data: e.Body, Header: nats.Header{
-			"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {strconv.Itoa(i + 1)},
-		}}
+		m.Subject, m.Data, at[0] = e.Subject, e.Body, strconv.Itoa(i+1)
 		var err error
 		if i < len(entries)-1 {
 			err = asFault(ctx, b.nc.PublishMsg(m))

@@ -29,7 +29,7 @@ func open(t *testing.T, cheap bool) *Bus {
 
 func server(t *testing.T) *embed.Server {
 	t.Helper()
-	s, err := embed.Start(embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "2m"})
+	s, err := embed.Start(embed.Config{StoreDir: t.TempDir(), Listen: "none", Sync: "2m", Staging: "disk"})
 	if err != nil {
 		t.Fatal(err)
 	}
