@@ -19,7 +19,7 @@ func TestForeignRecordsAreCountedApart(t *testing.T) {
 		for i, kind := range kinds {
 			for _, id := range []string{a.spec.ID, s.id("run_"), "run_a", "x"} {
 				s.write(kind("7", id, fmt.Sprint("k", i)), []byte(body))
-				s.write(kind("7", id, keyOf(id, 101)), []byte(body)) // no run has so many attempts
+				s.write(kind("7", id, keyOf(id, 102)), []byte(body)) // no run has so many attempts
 			}
 		}
 		a.claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
@@ -110,5 +110,16 @@ func TestRecordsAboveTheirAttempt(t *testing.T) {
 				t.Errorf("got %+v, %q, want %+v, %q", r.Runs, kinds(r), tt.ends, tt.wrong)
 			}
 		})
+	}
+}
+
+// TestAnEndBehindAnUnreadableRecord: an end record under the key of the next attempt ends the run.
+func TestAnEndBehindAnUnreadableRecord(t *testing.T) {
+	s := newStory(t)
+	a := s.run(s.session()).queued(1).claimed(1, "rnr_1")
+	s.write(subject.Ended(a.part(), a.spec.ID, a.key(2)), run.Ended{V: 1, SessionID: a.spec.SessionID, Attempt: 1,
+		Status: run.Failed})
+	if r := s.close(time.Second); !r.OK || r.Foreign != 0 || r.Runs.Failed != 1 {
+		t.Errorf("%+v", r)
 	}
 }

@@ -14,7 +14,10 @@ import (
 // A record above the attempt's version is a failed end for every program, because the bound belongs to the attempt. A
 // record that the attempt allows but this program cannot read makes the program not ready, since others understand it.
 func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, err error) {
-	r := f.current(rec)
+	r, last := f.current(rec), false
+	if r == nil && rec.Kind == subject.EndedKind {
+		r, last = behindUnreadable(f, rec), true
+	}
 	if r == nil {
 		return 0, nil
 	}
@@ -38,7 +41,7 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 		if err != nil {
 			e = run.Ended{V: e.V}
 		}
-		version, take = e.V, func() { f.end(ch, r, e, m) }
+		version, take = e.V, func() { f.end(ch, r, e, m, last) }
 		if rec.Kind == subject.OfferedKind {
 			take = func() {
 				if err == nil && e.RunnerID == "" {
@@ -62,7 +65,7 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 // exceedVersion ends an attempt because of a record newer than the attempt allows. The next attempt has its own bound.
 func (f *reducer) exceedVersion(ch *Change, r *row, m Record) {
 	ch.Kind, ch.versionExceeded = subject.EndedKind, true
-	f.end(ch, r, run.Ended{Status: run.Failed}, m)
+	f.end(ch, r, run.Ended{Status: run.Failed}, m, false)
 	r.VersionExceeded = r.live == nil
 }
 
@@ -80,6 +83,16 @@ func (f *reducer) current(rec subject.Record) *row {
 		return r
 	}
 	return nil
+}
+
+// behindUnreadable returns the open run that an end record under the key of its next attempt ends, nil otherwise. A
+// coordinator writes that where the subject of the current attempt has a record that NATS cannot read (decision 0045).
+func behindUnreadable(f *reducer, rec subject.Record) *row {
+	r := f.run(rec.Run)
+	if r == nil || r.live == nil || f.key == nil || f.key(rec.Run, r.live.snap.AttemptNumber()+1) != rec.Key {
+		return nil
+	}
+	return r
 }
 
 // CodeRecordVersion is the error code of a run whose worker wrote a record above its attempt's version.

@@ -236,8 +236,9 @@ var endMove = map[run.Status]run.Move{
 	run.Stopped:   run.MoveStopped,
 }
 
-// end applies an attempt's end record. An unreadable one is a failure: its subject is taken, no other can come.
-func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record) {
+// end applies an attempt's end record. An unreadable one is a failure: its subject is taken, no other can come. last:
+// no attempt follows.
+func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record, last bool) {
 	move, ok := endMove[e.Status]
 	if !ok {
 		e, move = run.Ended{}, run.MoveFailed
@@ -258,7 +259,8 @@ func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record) {
 	} else {
 		f.waiting--
 	}
-	if a := r.live.snap; move == run.MoveFailed && a.Spec.WillRetry(a.AttemptNumber(), a.Claim.Claimant(), r.base()) {
+	if a := r.live.snap; !last && move == run.MoveFailed &&
+		a.Spec.WillRetry(a.AttemptNumber(), a.Claim.Claimant(), r.base()) {
 		f.retry(r, m)
 		ch.Applied = true
 		ch.after(r)

@@ -206,12 +206,38 @@ func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.
 		return nil
 	case exists == earlierEnd:
 		return e.replaceEnd(ctx, a, end, since)
+	case taken && exists == noEnd && e.Damaged(max(since, a.FirstSeq)):
+		return e.endBehindUnreadable(ctx, a, end)
 	case taken && exists == noEnd: // it existed and was removed: whoever removed it goes on
 		return nil
 	case taken:
 		return bus.WriteUnanswered(readErr)
 	}
 	return bus.WriteUnanswered(err)
+}
+
+// endBehindUnreadable appends records that end an attempt of a damaged history, and that were refused although their
+// subjects gave nothing. If that happens again, there is a record that NATS cannot read: the end record, the last one,
+// is written under the key of the next attempt, and ends the run. No worker has that key.
+func (e *EndWriter) endBehindUnreadable(ctx context.Context, a projection.Active, all ...bus.Entry) error {
+	seq, err := e.Records.AppendBatch(ctx, all...)
+	if err == nil {
+		e.Records.NoteWritten(seq)
+		return nil
+	}
+	if !errors.Is(err, bus.ErrTaken) {
+		return bus.WriteUnanswered(err)
+	}
+	for _, one := range all {
+		if m, err := e.lastOrZero(ctx, one.Subject); err != nil || m.Seq != 0 { // somebody else's
+			return err
+		}
+	}
+	e.Log.Error("NATS cannot read how a run was claimed or ended; its end is written in another place", "run",
+		a.Spec.ID)
+	key := e.Records.keys.Of(a.Spec.ID, a.AttemptNumber()+1)
+	return e.Records.Put(ctx, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key),
+		Body: all[len(all)-1].Body})
 }
 
 // endState is what an attempt's end subject holds.

@@ -42,27 +42,27 @@ func (e *EndWriter) EndWaiting(ctx context.Context, a projection.Active, status 
 	if err != nil {
 		return err
 	}
-	last := all[1]
 	seq, err := e.Records.AppendBatch(ctx, all...)
 	if errors.Is(err, bus.ErrTaken) {
-		return e.endBehindIgnored(ctx, a, status, last)
+		return e.endBehindIgnored(ctx, a, status, all)
 	}
 	if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	e.traceEnd(a, last)
+	e.traceEnd(a, all[1])
 	return e.Barrier.WaitFor(ctx, seq)
 }
 
 // endBehindIgnored ends a waiting run whose claim or end subject is taken by a record that counts for nothing: it was
 // written before NATS lost the attempt's queued record. The claim's owner is told to stop. The run fails only if no
 // heartbeat named the attempt. ErrTaken: a runner has claimed it after all, or nothing is in the way any more.
-func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, status run.Status, last bus.Entry,
+func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, status run.Status, all []bus.Entry,
 ) error {
 	if err := e.Barrier.CatchUp(ctx); err != nil {
 		return err
 	}
 	_, key := e.attempt(a)
+	last := all[1]
 	claim, err := e.lastOrZero(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key))
 	if err != nil {
 		return err
@@ -80,6 +80,12 @@ func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, s
 	}
 	if claim.Seq != 0 && status != run.Stopped && !e.Heartbeats.NotHeard(key) {
 		return bus.ErrTaken
+	}
+	if claim.Seq == 0 && end.Seq == 0 && e.Damaged(a.FirstSeq) {
+		if err := e.endBehindUnreadable(ctx, a, all...); err != nil {
+			return err
+		}
+		return e.Barrier.CatchUp(ctx)
 	}
 	if end.Seq != 0 {
 		if err := e.purge(ctx, last.Subject, end.Seq+1); err != nil {

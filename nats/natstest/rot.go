@@ -1,9 +1,11 @@
 package natstest
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,6 +42,32 @@ func FlipBit(storeDir, stream string, at float64) error {
 		off -= sizes[n]
 	}
 	return fmt.Errorf("stream %s has no records", stream)
+}
+
+// FlipRecord changes one bit in the newest record of a subject while the server is not running. What surrounds the
+// record stays readable.
+func (p *Process) FlipRecord(stream, subject string) {
+	p.t.Helper()
+	files, err := filepath.Glob(filepath.Join(p.c.StoreDir, "jetstream", "*", "streams", stream, "msgs", "*.blk"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	slices.Reverse(files)
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		at := bytes.LastIndex(raw, []byte(subject))
+		if at < 0 {
+			continue
+		}
+		if err := flip(f, int64(at+len(subject)+8)); err != nil { // behind the length of headers
+			p.t.Fatal(err)
+		}
+		return
+	}
+	p.t.Fatalf("stream %s has no record of %s", stream, subject)
 }
 
 func flip(file string, off int64) error {

@@ -40,27 +40,34 @@ func (v Verifier) ConfirmTaken(ctx context.Context, subjects ...string) error {
 }
 
 // Append appends with try and settles the outcome. isOwn reports whether a body is the caller's (by a nonce). nil: the
-// record is the caller's. ErrTaken: it is another's. An Unavailable fault: unknown; call it again, and keep what
-// depends on it.
+// record is the caller's. ErrTaken: it is another's, or a single server refuses it twice and cannot read what it has.
+// An Unavailable fault: unknown; call it again, and keep what depends on it.
 func (v Verifier) Append(ctx context.Context, subj string, try func() (uint64, error),
 	isOwn func(body []byte) bool) (seq uint64, err error) {
-	seq, err = try()
-	if err == nil {
-		return seq, nil
+	for again := false; ; again = true {
+		seq, err = try()
+		if err == nil {
+			return seq, nil
+		}
+		taken := errors.Is(err, ErrTaken)
+		if !taken && fault.KindOf(err) != fault.Unavailable {
+			return 0, err
+		}
+		m, back := v.readBack(ctx, subj)
+		switch {
+		case errors.Is(back, ErrNotFound) && (!taken || v.Clustered()):
+			return 0, undecided(err)
+		case errors.Is(back, ErrNotFound) && !again: // it may have been removed in between
+			continue
+		case errors.Is(back, ErrNotFound):
+			return 0, ErrTaken
+		case back != nil:
+			return 0, back
+		case isOwn(m.Body):
+			return m.Seq, nil
+		}
+		return 0, ErrTaken
 	}
-	if !errors.Is(err, ErrTaken) && fault.KindOf(err) != fault.Unavailable {
-		return 0, err
-	}
-	m, back := v.readBack(ctx, subj)
-	switch {
-	case errors.Is(back, ErrNotFound):
-		return 0, undecided(err)
-	case back != nil:
-		return 0, back
-	case isOwn(m.Body):
-		return m.Seq, nil
-	}
-	return 0, ErrTaken
 }
 
 // readBack returns the first message that one of the subjects has. In a cluster it retries for a second, since

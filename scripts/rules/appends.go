@@ -19,8 +19,10 @@ var cutIn = map[string]string{
 	"coordinator/control/dispatch/dispatch.go:write":   prefixTest + "QueuedRuns",
 	"coordinator/record/waiting.go:EndWaiting":         prefixTest + "TheEndOfAWaitingRun",
 	"coordinator/record/endwriter.go:endIfUnreported":  prefixTest + "TheEndOfAnAttemptWithASchema",
-	"coordinator/record/writer.go:AppendBatch":         "", // those above call it, or the next
-	"coordinator/record/writer.go:AppendEither":        "",
+	// what those before have written, once more
+	"coordinator/record/endwriter.go:endBehindUnreadable": prefixTest + "TheEndOfAWaitingRun",
+	"coordinator/record/writer.go:AppendBatch":            "", // those above call it, or the next
+	"coordinator/record/writer.go:AppendEither":           "",
 }
 
 // cutAppends requires a row for each function that writes a batch, outside tests and scripts, the row's test, and no

@@ -1,0 +1,90 @@
+package serve_test
+
+import (
+	"fmt"
+	"testing"
+
+	"ao/coordinator/ledger"
+	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/nats/subject"
+	"ao/shared/run"
+)
+
+// record returns the subject of a run's only record of a kind.
+func (r *rotten) record(filter string) (subj string) {
+	r.t.Helper()
+	natstest.Until(r.t, "there is a record "+filter, func() bool {
+		found, err := r.bus.Records(r.t.Context(), filter, 0, 1)
+		if err != nil || len(found) != 1 {
+			return false
+		}
+		subj = found[0].Subject
+		return true
+	})
+	return subj
+}
+
+// rot ends the coordinator and NATS cleanly, flips a bit in a record, and starts NATS again.
+func (r *rotten) rot(stream, subj string) {
+	r.t.Helper()
+	r.stop()
+	r.p.Stop()
+	r.p.FlipRecord(stream, subj)
+	r.p.Start()
+}
+
+// TestAnUnreadableEndOrClaim: NATS neither gives a record nor takes another one in its place. The run fails all the
+// same, once, for every coordinator, and it is not started again.
+func TestAnUnreadableEndOrClaim(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		kind     string
+		attempts int
+	}{{"end", 1}, {"end", 3}, {"claim", 1}, {"claim", 3}} {
+		t.Run(fmt.Sprint(tt.kind, " ", tt.attempts), func(t *testing.T) {
+			t.Parallel()
+			r := fill(t, 8)
+			w := r.work(r.starts.do, echo("tool"))
+			hang := make(chan struct{})
+			t.Cleanup(func() { close(hang) })
+			if tt.kind == "claim" {
+				r.starts.does(func(q run.Queued) {
+					w.say(q, "here")
+					<-hang
+				})
+			}
+			a := r.submit(fmt.Sprintf(`{"agent_name":"tool","max_attempts":%d}`, tt.attempts))
+			part, flipped := subject.Partition(a.SessionID), ""
+			if tt.kind == "claim" {
+				flipped = r.record(subject.Claimed(part, a.RunID, "*"))
+				natstest.Until(t, "the run has events", func() bool {
+					seq, err := r.bus.LastEvent(t.Context(), subject.RunEvents(a.SessionID, a.RunID))
+					return err == nil && seq > 0
+				})
+				w.silence()
+			} else {
+				r.until(a.RunID, run.Completed)
+				flipped = r.record(subject.Ended(part, a.RunID, "*"))
+			}
+			r.marked(r.dir)
+			r.rot(subject.Runs, flipped)
+			r.starts.does(nil)
+			r.dir = t.TempDir()
+			again := start(t, r.on)
+			again.work(r.starts.do, echo("tool"))
+			failed := again.until(a.RunID, run.Failed)
+			if failed.Error == nil || failed.Error.Code != "history_damaged" || failed.Attempt > 1 {
+				t.Errorf("attempt %d ended with %v", failed.Attempt, failed.Error)
+			}
+			again.post("/ledger/accept", "").want(200)
+			again.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
+			other := again.another(func(c *serve.Config) { r.on(c); c.NATS.DataDir = t.TempDir() })
+			if got := fmt.Sprint(into[run.Run](other.get("/runs/"+a.RunID), 200)); got != fmt.Sprint(failed) {
+				t.Errorf("another coordinator shows %s, want %v", got, failed)
+			}
+			again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+			r.starts.wantOnce(t)
+		})
+	}
+}
