@@ -41,6 +41,7 @@ func TestClients(t *testing.T) {
 			}
 			k := newClientStack(t, c.install(t)(t, string(text)))
 			k.story("errors have types", k.errors)
+			k.story("what no coordinator sends is an outage", k.malformed)
 			k.story("a lost answer starts no second run", k.oneRun)
 			k.story("a stream and a wait outlive a killed coordinator", k.killed)
 			k.story("a stream continues at another coordinator", k.changed)

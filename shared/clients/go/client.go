@@ -23,7 +23,7 @@ import (
 const (
 	answerTimeout = 80 * time.Second // of a request, with up to 50 s in which it waits for the end of a run
 	idleTimeout   = time.Minute      // of a stream; coordinators send a comment every 15 s
-	maxAnswer     = 256 << 20        // bytes
+	maxAnswer     = 256 << 20        // bytes of an answer, or of a line of a stream
 )
 
 // Config says where the coordinator is. Its zero value is useful.
@@ -137,9 +137,13 @@ func (c *Client) Stop(ctx context.Context, id string) (Run, error) {
 func (c *Client) run(ctx context.Context, method, path string, body []byte, key string) (r Run, err error) {
 	doc, err := c.Call(ctx, method, path, body, key)
 	if err == nil && (json.Unmarshal(doc, &r) != nil || r.ID == "") {
-		err = &UnreachableError{URL: c.url, Err: fmt.Errorf("not a coordinator's answer: %.80q", doc)}
+		err = c.foreign(doc)
 	}
 	return r, err
+}
+
+func (c *Client) foreign(doc []byte) error {
+	return &UnreachableError{URL: c.url, Err: fmt.Errorf("not a coordinator's answer: %.80q", doc)}
 }
 
 // Call sends any request of the API, such as GET /runs?status=failed, and returns the document of the answer. It
@@ -270,8 +274,7 @@ func (o *outage) wait(ctx context.Context, err error, least time.Duration) error
 	o.pause = min(2*o.pause, 5*time.Second)
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-time.After(pause):
-		return nil
 	}
+	return ctx.Err()
 }

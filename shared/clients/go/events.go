@@ -45,10 +45,10 @@ func (c *Client) follow(ctx context.Context, session, run, after string, yield f
 	f := &follower{c: c, session: url.QueryEscape(session), run: run, after: after, yield: yield, out: outage{c: c}}
 	for !f.done {
 		err := f.connect(ctx)
-		if err == nil {
-			continue
+		if err != nil {
+			err = f.out.wait(ctx, err, time.Second)
 		}
-		if err := f.out.wait(ctx, err, time.Second); err != nil {
+		if err != nil {
 			yield(Event{}, err)
 			return
 		}
@@ -78,25 +78,18 @@ func (f *follower) connect(ctx context.Context) error {
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxAnswer)
-	id, name, data := f.after, "", ""
+	fields := map[string]string{"id": f.after}
 	for lines.Scan() {
 		idle.Reset(idleTimeout)
-		field, value, _ := strings.Cut(lines.Text(), ":")
-		value = strings.TrimPrefix(value, " ")
-		switch field {
-		case "id":
-			id = value
-		case "event":
-			name = value
-		case "data":
-			data = value
-		case "": // the end of a message, or a comment
-			again, err := f.message(ctx, id, name, data)
-			if err != nil || again || f.done {
-				return err
-			}
-			name, data = "", ""
+		if name, value, _ := strings.Cut(lines.Text(), ":"); lines.Text() != "" {
+			fields[name] = strings.TrimPrefix(value, " ") // "": a comment
+			continue
 		}
+		again, err := f.message(ctx, fields["id"], fields["event"], fields["data"])
+		if err != nil || again || f.done {
+			return err
+		}
+		fields = map[string]string{"id": fields["id"]}
 	}
 	return &UnreachableError{URL: f.c.url, Err: cmp.Or(lines.Err(), io.ErrUnexpectedEOF)}
 }
@@ -113,9 +106,15 @@ func (f *follower) message(ctx context.Context, id, name, data string) (again bo
 		if again || f.done || err != nil {
 			return again, err
 		}
-		f.done = f.ended(data)
+		var state struct{ Runs []Run }
+		if json.Unmarshal([]byte(data), &state) != nil {
+			return false, f.c.foreign([]byte(data))
+		}
+		f.done = slices.ContainsFunc(state.Runs, func(r Run) bool { return r.ID == f.run && r.Ended() })
 	case "event":
-		f.emit(json.RawMessage(data), id)
+		if err := f.emit(id, json.RawMessage(data)); err != nil {
+			return false, err
+		}
 	case "session_deleted":
 		f.done = true
 	}
@@ -136,36 +135,35 @@ func (f *follower) list(ctx context.Context) (found bool, err error) {
 			Events []json.RawMessage
 			Next   string
 		}
-		if err := json.Unmarshal(doc, &page); err != nil || len(page.Events) == 0 {
-			return found, err
+		if json.Unmarshal(doc, &page) != nil || page.Events == nil || len(page.Events) > 0 && page.Next == "" {
+			return found, f.c.foreign(doc)
 		}
-		for i, e := range page.Events {
-			at := f.after
-			if i == len(page.Events)-1 {
-				at = page.Next
-			}
-			f.emit(e, at)
-			if f.done {
-				return true, nil
-			}
+		if len(page.Events) == 0 {
+			return found, nil
+		}
+		if err := f.emit(page.Next, page.Events...); err != nil || f.done {
+			return true, err
 		}
 		f.after = page.Next
 	}
 }
 
-// ended reports whether the run had ended when a stream began.
-func (f *follower) ended(init string) bool {
-	var state struct{ Runs []Run }
-	return json.Unmarshal([]byte(init), &state) == nil && slices.ContainsFunc(state.Runs, func(r Run) bool {
-		return r.ID == f.run && r.Ended()
-	})
-}
-
-func (f *follower) emit(doc json.RawMessage, at string) {
-	e := Event{Position: at, Document: doc}
-	if json.Unmarshal(doc, &e) != nil || f.run != "" && e.RunID != f.run {
-		return
+// emit yields all of these events or, where one is malformed, none. next is the position after them.
+func (f *follower) emit(next string, documents ...json.RawMessage) error {
+	all := make([]Event, len(documents))
+	for i, doc := range documents {
+		all[i] = Event{Position: f.after, Document: doc}
+		if json.Unmarshal(doc, &all[i]) != nil || all[i].Type == "" {
+			return f.c.foreign(doc)
+		}
 	}
-	end := e.Type == "run_completed" || e.Type == "run_failed" || e.Type == "run_stopped"
-	f.done = !f.yield(e, nil) || end && f.run != ""
+	all[len(all)-1].Position = next
+	for _, e := range all {
+		if f.done || f.run != "" && e.RunID != f.run {
+			continue
+		}
+		end := e.Type == "run_completed" || e.Type == "run_failed" || e.Type == "run_stopped"
+		f.done = !f.yield(e, nil) || end && f.run != ""
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ Python 3.9 or newer and only the standard library.
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import hashlib
 import hmac
@@ -19,7 +20,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from typing import Any, Dict, Iterator, List, Mapping, NoReturn, Optional, cast
+from typing import Any, Dict, Generator, Iterator, List, Mapping, NoReturn, Optional, cast
 
 __all__ = [
     "APIError", "AoError", "Client", "Event", "RunError", "Run", "SignatureError", "UnreachableError", "Webhook",
@@ -28,6 +29,7 @@ __all__ = [
 
 ANSWER_TIMEOUT = 80.0  # seconds for an answer, with up to 50 in which a request waits for the end of a run
 IDLE_TIMEOUT = 60.0  # seconds of silence on a stream; coordinators send a comment every 15
+MAX_LINE = 256 << 20  # bytes of a line of a stream
 ENDED = ("completed", "failed", "stopped")
 
 Json = Dict[str, Any]
@@ -230,7 +232,7 @@ class Client:
             with response:
                 text = response.read()
             return json.loads(text) if text else {}
-        except (OSError, http.client.HTTPException, ValueError) as e:
+        except (OSError, http.client.HTTPException, ValueError, RecursionError) as e:
             self._unreachable(e)
 
     def _send(
@@ -255,7 +257,7 @@ class Client:
         try:
             with refused:
                 document = dict(json.loads(refused.read()))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             pass  # another server's answer
         except (OSError, http.client.HTTPException) as e:
             self._unreachable(e)
@@ -285,29 +287,25 @@ class _Stream:
         """Reads one connection. Without an error the next one follows at once."""
         path = "/sse/sessions?session_id=" + self.session
         response = self.client._send("GET", path, None, IDLE_TIMEOUT, "Last-Event-ID", self.after)
-        position, name, data = self.after, "", ""
+        fields = {"id": self.after}
         with response:
             while not self.done:
                 try:
-                    line = response.readline()
+                    line = response.readline(MAX_LINE)
                 except (OSError, http.client.HTTPException) as e:
                     self.client._unreachable(e)
-                if not line:
-                    self.client._unreachable(EOFError("the stream ended"))
-                field, _, value = line.decode().rstrip("\r\n").partition(":")
-                value = value[1:] if value.startswith(" ") else value
-                if field == "id":
-                    position = value
-                elif field == "event":
-                    name = value
-                elif field == "data":
-                    data = value
-                elif field == "":  # the end of a message, or a comment
-                    before = self.after
-                    yield from self._message(name, data, position)
-                    if name == "init" and self.after not in (before, position):
-                        return  # the stream continues after what was listed
-                    name, data = "", ""
+                if not line.endswith(b"\n"):
+                    self.client._unreachable(EOFError("the stream ended, or a line has no end"))
+                text = line.decode(errors="replace").rstrip("\r\n")
+                if text:
+                    name, _, value = text.partition(":")
+                    fields[name] = value[1:] if value.startswith(" ") else value  # "": a comment
+                    continue
+                before, position = self.after, fields["id"]
+                yield from self._message(fields.get("event", ""), fields.get("data", ""), position)
+                if fields.get("event") == "init" and self.after not in (before, position):
+                    return  # the stream continues after what was listed
+                fields = {"id": position}
 
     def _message(self, name: str, data: str, position: str) -> Iterator[Event]:
         if name in ("", "gap"):  # a gap is followed by init
@@ -319,10 +317,13 @@ class _Stream:
             yield from self._list()
             if self.done or self.after != before:
                 return
-            runs: List[Json] = json.loads(data).get("runs") or []
-            self.done = any(r["run_id"] == self.run_id and r["status"] in ENDED for r in runs)
+            with self._parsing():
+                runs: List[Json] = json.loads(data).get("runs") or []
+                self.done = any(r["run_id"] == self.run_id and r["status"] in ENDED for r in runs)
         elif name == "event":
-            yield from self._event(json.loads(data), position)
+            with self._parsing():
+                event = _event(json.loads(data), position)
+            yield from self._mine(event)
         elif name == "session_deleted":
             self.done = True
         self.after, self.outage.since = position, 0.0
@@ -330,19 +331,37 @@ class _Stream:
     def _list(self) -> Iterator[Event]:
         while True:
             page = self.client._once("GET", f"/sessions/{self.session}/events?limit=500&after={_quote(self.after)}")
-            for left, document in zip(range(len(page["events"]) - 1, -1, -1), page["events"]):
-                yield from self._event(document, self.after if left else page["next"])
+            with self._parsing():  # a page is given as a whole, or again
+                documents: List[Json] = page["events"]
+                following = str(page["next"]) if documents else ""
+                events = [_event(one, self.after) for one in documents[:-1]]
+                events += [_event(one, following) for one in documents[-1:]]
+            for event in events:
+                yield from self._mine(event)
                 if self.done:
                     return
-            if not page["events"]:
+            if not events:
                 return
-            self.after = page["next"]
+            self.after = following
 
-    def _event(self, document: Json, position: str) -> Iterator[Event]:
-        event = Event(document["event_type"], document.get("run_id", ""), position, document)
+    def _mine(self, event: Event) -> Iterator[Event]:
         if self.run_id in ("", event.run_id):
             self.done = self.run_id != "" and event.type in ("run_completed", "run_failed", "run_stopped")
             yield event
+
+    @contextlib.contextmanager
+    def _parsing(self) -> Generator[None, None, None]:
+        """Turns what no coordinator sends into an outage."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as e:
+            self.client._unreachable(e)
+
+
+def _event(document: Json, position: str) -> Event:
+    if not isinstance(document["event_type"], str):
+        raise TypeError("an event's type is no text")
+    return Event(document["event_type"], str(document.get("run_id") or ""), position, document)
 
 
 def _quote(part: str) -> str:

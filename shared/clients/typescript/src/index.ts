@@ -5,6 +5,7 @@
 
 const answerTimeout = 80_000; // ms for an answer, with up to 50 s in which a request waits for the end of a run
 const idleTimeout = 60_000; // ms of silence on a stream; coordinators send a comment every 15 s
+const maxLine = 256 << 20; // characters of a line of a stream
 
 /** A JSON object of the API. */
 export type Json = { [member: string]: unknown };
@@ -323,23 +324,20 @@ class Stream {
     try {
       const path = `/sse/sessions?session_id=${this.session}`;
       const response = await this.client.send("GET", path, signal, undefined, { "Last-Event-ID": this.after });
-      let message = { id: this.after, name: "", data: "" };
+      let fields: Record<string, string> = { id: this.after };
       for await (const line of lines(response, this.client.url)) {
         clearTimeout(idle);
         idle = setTimeout(() => over.abort(), idleTimeout);
-        const colon = line.indexOf(":");
-        const field = colon < 0 ? line : line.slice(0, colon);
-        const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
-        if (field === "id") message.id = value;
-        else if (field === "event") message.name = value;
-        else if (field === "data") message.data = value;
-        else if (field === "") { // the end of a message, or a comment
-          const before = this.after;
-          yield* this.message(message.name, message.data, message.id);
-          const listed = message.name === "init" && this.after !== before && this.after !== message.id;
-          if (this.done || listed) return; // the stream continues after what was listed
-          message = { id: message.id, name: "", data: "" };
+        if (line !== "") {
+          const [, name, value] = /^([^:]*):? ?([^]*)$/.exec(line)!;
+          fields[name!] = value!; // "": a comment
+          continue;
         }
+        const [before, id, event] = [this.after, fields["id"]!, fields["event"] ?? ""];
+        yield* this.message(event, fields["data"] ?? "", id);
+        const listed = event === "init" && this.after !== before && this.after !== id;
+        if (this.done || listed) return; // the stream continues after what was listed
+        fields = { id };
       }
     } finally {
       clearTimeout(idle);
@@ -354,10 +352,10 @@ class Stream {
       const before = this.after;
       yield* this.list();
       if (this.done || this.after !== before) return;
-      const runs = (JSON.parse(data) as { runs?: Run[] }).runs ?? [];
-      this.done = runs.some((run) => run.run_id === this.runID && ended(run));
+      const runs = this.parsed(() => [...((JSON.parse(data) as { runs?: Run[] }).runs ?? [])]);
+      this.done = runs.some((run) => run?.run_id === this.runID && ended(run));
     } else if (name === "event") {
-      yield* this.event(JSON.parse(data) as Json, position);
+      yield* this.mine(this.parsed(() => newEvent(JSON.parse(data) as Json, position)));
     } else if (name === "session_deleted") {
       this.done = true;
     }
@@ -368,22 +366,42 @@ class Stream {
   async *list(): AsyncGenerator<Event, void> {
     for (;;) {
       const path = `/sessions/${this.session}/events?limit=500&after=${encodeURIComponent(this.after)}`;
-      const page = (await this.client.once("GET", path, { signal: this.signal })) as { events: Json[]; next: string };
-      for (const [i, document] of page.events.entries()) {
-        yield* this.event(document, i === page.events.length - 1 ? page.next : this.after);
+      const page = await this.client.once("GET", path, { signal: this.signal });
+      const events = this.parsed(() => { // a page is given as a whole, or again
+        const documents = [...(page["events"] as Json[])];
+        return documents.map((one, i) => newEvent(one, i === documents.length - 1 ? page["next"] : this.after));
+      });
+      for (const event of events) {
+        yield* this.mine(event);
         if (this.done) return;
       }
-      if (page.events.length === 0) return;
-      this.after = page.next;
+      if (events.length === 0) return;
+      this.after = events.at(-1)!.position;
     }
   }
 
-  *event(document: Json, position: string): Generator<Event, void> {
-    const [type, run_id] = [String(document["event_type"]), String(document["run_id"] ?? "")];
-    if (this.runID !== "" && run_id !== this.runID) return;
-    this.done = this.runID !== "" && ["run_completed", "run_failed", "run_stopped"].includes(type);
-    yield { type, run_id, position, document };
+  *mine(event: Event): Generator<Event, void> {
+    if (this.runID !== "" && event.run_id !== this.runID) return;
+    this.done = this.runID !== "" && ["run_completed", "run_failed", "run_stopped"].includes(event.type);
+    yield event;
   }
+
+  /** Turns what no coordinator sends into an outage. */
+  parsed<T>(parse: () => T): T {
+    try {
+      return parse();
+    } catch (cause) {
+      throw new UnreachableError(this.client.url, cause);
+    }
+  }
+}
+
+function newEvent(document: Json, position: unknown): Event {
+  const [type, run_id] = [document["event_type"], document["run_id"] ?? ""];
+  if (typeof type !== "string" || typeof run_id !== "string" || typeof position !== "string") {
+    throw new TypeError("not an event of a coordinator");
+  }
+  return { type, run_id, position, document };
 }
 
 /** Yields the lines of a stream. A broken connection is an error, and so is its end. */
@@ -391,15 +409,19 @@ async function* lines(response: Response, url: string): AsyncGenerator<string, v
   const reader = response.body!.getReader();
   const decoder = new TextDecoder();
   let rest: string[] = []; // parts of a line, joined once
+  let length = 0;
   try {
     for (;;) {
       const chunk = await reader.read();
       if (chunk.done) throw new Error("the stream ended");
       const parts = decoder.decode(chunk.value, { stream: true }).split("\n");
+      length += parts[0]!.length;
+      if (length > maxLine) throw new Error("a line has no end");
       rest.push(parts.shift()!);
       if (parts.length === 0) continue;
       parts.unshift(rest.join(""));
       rest = [parts.pop()!];
+      length = rest[0]!.length;
       yield* parts.map((line) => line.replace(/\r$/, ""));
     }
   } catch (cause) {
