@@ -143,6 +143,33 @@ func TestARunOfAnOlderDefinition(t *testing.T) {
 	}
 }
 
+// TestARunLeavesTheQueueOfAllDefinitions: a run was queued for runners with all definitions of that time. It reaches a
+// runner that still has its own one. Another profile that announces it as an older one gets nothing.
+func TestARunLeavesTheQueueOfAllDefinitions(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
+	r, b := replica("here", version(1), coordinatortest.Echo("b")), coordinatortest.Echo("b")
+	coordinatortest.Register(t, c, r)
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
+	first := coordinatortest.Active(t, c, id, "is queued", coordinatortest.IsQueued).Queue
+	b.Command = "./changed"
+	r.Agents, r.OlderHashes = []agent.Blueprint{version(2), b}, map[string][]string{"a": {version(1).Hash()}}
+	coordinatortest.Register(t, c, r)
+	thief := stranger("thief")
+	thief.OlderHashes = r.OlderHashes
+	coordinatortest.Register(t, c, thief)
+	queues := func(id string) []string {
+		m, _ := c.Registry.Runner(id)
+		return c.Registrar.Queues.Of(m.Runner)
+	}
+	moved := coordinatortest.Active(t, c, id, "is in a queue of its runner", func(a projection.Active) bool {
+		return a.Queue != first && slices.Contains(queues(r.ID()), a.Queue)
+	})
+	if slices.Contains(queues(thief.ID()), moved.Queue) {
+		t.Error("another profile takes from it")
+	}
+}
+
 // TestUnusedDefinitions: a coordinator tells a runner which of its older definitions no accepted run carries.
 func TestUnusedDefinitions(t *testing.T) {
 	t.Parallel()

@@ -66,6 +66,17 @@ func (n *Names) claim(ctx context.Context, c claimant) error {
 	})
 }
 
+// kept reports whether all names of a runner's agents are still its profile's.
+func (n *Names) kept(r runnerapi.Runner) bool {
+	announced := n.Runners.announced()
+	for name := range r.AgentHashes {
+		if k := announced[name]; k == nil || k.Profile != r.ExecutorProfile {
+			return false
+		}
+	}
+	return true
+}
+
 // refused returns which of a runner's agents collide, and why.
 func (n *Names) refused(ctx context.Context, c claimant) (map[string]string, error) {
 	owners, _, err := n.owners(ctx)

@@ -86,3 +86,15 @@ func TestARegistrationWithoutAProcessEndsADrain(t *testing.T) {
 		}
 	}
 }
+
+// A name that another profile took while its runner was silent is refused, also to a registration without a change.
+func TestANameThatWasTakenIsNotRegisteredAgain(t *testing.T) {
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Thresholds{Stale: time.Hour}})
+	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, one)
+	coordinatortest.Register(t, c, one)
+	c.Registry.Silence(one.ID(), time.Now().Add(-2*time.Hour))
+	coordinatortest.Register(t, c, stranger("s", coordinatortest.Echo("a")))
+	_, err := c.Register(t.Context(), one)
+	coordinatortest.WantCode(t, err, "agent_name_collision")
+}

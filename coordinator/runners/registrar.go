@@ -113,14 +113,15 @@ func (g *Registrar) update(ctx context.Context, c *claimant) (refused map[string
 }
 
 // store makes a runner's queues, claims its agents' names, and writes its registration over revision rev. One that is
-// stored already costs nothing.
+// stored already, and whose names nobody else took, costs nothing.
 func (g *Registrar) store(ctx context.Context, c claimant, rev uint64) error {
 	value, err := json.Marshal(c.Runner)
 	if err != nil {
 		return err
 	}
 	if rev != 0 {
-		if stored, err := json.Marshal(c.before); err != nil || bytes.Equal(stored, value) {
+		stored, err := json.Marshal(c.before)
+		if err != nil || bytes.Equal(stored, value) && g.Names.kept(c.Runner) {
 			return err
 		}
 		if err := g.Pace.allow(c.id); err != nil {
