@@ -143,17 +143,12 @@ func (d *definitions) take(agents []profile.Agent, broken []agent.BrokenFile) {
 	for name, now := range current {
 		delete(d.older[name], now.hash)
 	}
-	d.logBroken(broken)
-	d.agents, d.current, d.broken = list, current, broken
-}
-
-// logBroken logs the files that are broken since now.
-func (d *definitions) logBroken(broken []agent.BrokenFile) {
 	for _, b := range broken {
-		if !slices.Contains(d.broken, b) {
-			d.log.Error("broken agent left out", "agent", b.Name, "file", b.Path, "err", b.Reason)
+		if !slices.Contains(d.broken, b) { // its reason says whether a definition of before stays
+			d.log.Error("agent file is broken", "agent", b.Name, "file", b.Path, "err", b.Reason)
 		}
 	}
+	d.agents, d.current, d.broken = list, current, broken
 }
 
 func (d *definitions) countOlder() (n int) {

@@ -33,7 +33,8 @@ type seedState struct {
 	Writing string            `json:"writing,omitempty"`
 }
 
-// Sync updates the copy. It returns the agents that it changed, and those whose copy differs because it was edited.
+// Sync updates the copy. It returns the agents that it changed, and those whose copy differs because it was edited. An
+// agent whose definition is no file is left as it is, and named in the error.
 func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(s.To), 0o700); err != nil { // the data folder, which has secrets
 		return nil, nil, err
@@ -58,7 +59,12 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	var noFiles []error
 	for _, name := range slices.Sorted(maps.Keys(union(shipped, n.Copied))) {
+		if shipped[name] != nil && !shipped[name].defined(name) {
+			noFiles = append(noFiles, fmt.Errorf("the definition of agent %s is no regular file", name))
+			continue
+		}
 		done, err := s.syncAgent(&n, name, shipped[name], copies[name])
 		if err != nil {
 			return changed, kept, fmt.Errorf("agent %s: %w", name, err)
@@ -69,7 +75,7 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 			kept = append(kept, name)
 		}
 	}
-	return changed, kept, s.write(n)
+	return changed, kept, errors.Join(append(noFiles, s.write(n))...)
 }
 
 // syncAgent updates the copy of one agent; false: it is left as it is.
@@ -156,6 +162,13 @@ func union(a map[string]agentFiles, b map[string]string) map[string]bool {
 		all[name] = true
 	}
 	return all
+}
+
+// defined reports whether the definition is among the files. It is not if it is a folder or a pipe.
+func (u agentFiles) defined(top string) bool {
+	_, alone := u[top]
+	_, inFolder := u[filepath.Join(top, "agent.json")]
+	return alone || inFolder
 }
 
 // hash identifies the contents; empty: there is no such agent.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -93,4 +94,40 @@ func TestSeed(t *testing.T) {
 		t.Error("a folder that is not there is no error")
 	}
 	has("b/agent.json=my own b", "c.json=mine", "e/agent.json=2", "e/notes.txt=mine", "f/agent.json=mine")
+}
+
+// TestSeedOfWhatIsNoFile: an agent.json that is a folder or a pipe is named, its copy stays, and others are copied.
+func TestSeedOfWhatIsNoFile(t *testing.T) {
+	from, to := t.TempDir(), filepath.Join(t.TempDir(), "agents")
+	put(t, filepath.Join(from, "a/agent.json"), "a1")
+	s := Seed{From: from, To: to}
+	if _, _, err := s.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(from, "b/agent.json"), "b1")
+	for _, name := range []string{"a", "pipe"} {
+		at := filepath.Join(from, name, "agent.json")
+		err := os.RemoveAll(filepath.Dir(at))
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(at), 0o755)
+		}
+		switch {
+		case err != nil:
+		case name == "a":
+			err = os.Mkdir(at, 0o755)
+		default:
+			err = syscall.Mkfifo(at, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed, _, err := s.Sync(t.Context())
+	if !slices.Equal(changed, []string{"b"}) || err == nil || !strings.Contains(err.Error(), "agent a ") ||
+		!strings.Contains(err.Error(), "agent pipe ") {
+		t.Errorf("changed %v, %v", changed, err)
+	}
+	if read(t, filepath.Join(to, "a/agent.json")) != "a1" {
+		t.Error("the copy of a is gone")
+	}
 }

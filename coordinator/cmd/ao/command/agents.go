@@ -19,7 +19,7 @@ import (
 func agentsCommand(a *app) *cobra.Command {
 	var status string
 	var broken bool
-	c := &cobra.Command{Use: "agents", Short: "List agents; show, create, change and delete them", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "agents", Short: "List agents; show, create, change and delete them", Args: noArguments}
 	c.Flags().StringVar(&status, "status", "", "active, inactive or broken")
 	c.Flags().BoolVar(&broken, "broken", false, "only definitions that cannot be read, with the reason; runners' too")
 	c.MarkFlagsMutuallyExclusive("status", "broken")
@@ -38,19 +38,41 @@ func agentsCommand(a *app) *cobra.Command {
 			return err
 		case status == agent.Broken:
 			return listBroken(a, p)
+		case status != "" || a.json:
+			return listAgents(a, p, nil)
 		}
-		return listAgents(a, p)
+		broken, err := a.client.List(ctx, "agents", url.Values{"status": {agent.Broken}}, "agents")
+		if err == nil {
+			err = listAgents(a, p, broken.Items)
+		}
+		if err == nil && len(broken.Items) > 0 {
+			a.note("broken definitions: %d; 'ao agents --broken' says why", len(broken.Items))
+		}
+		return err
 	})
 	c.AddCommand(agentShowCommand(a), agentPreviewCommand(a), agentNewCommand(a), agentCreateCommand(a),
 		agentUpdateCommand(a), agentDeleteCommand(a))
 	return c
 }
 
-func listAgents(a *app, p client.Page) error {
+// listAgents lists agents, and which of them have a broken file: their last good definition holds.
+func listAgents(a *app, p client.Page, broken []json.RawMessage) error {
+	names := map[string]bool{}
+	for _, doc := range broken {
+		var b agent.BrokenFile
+		if err := json.Unmarshal(doc, &b); err != nil {
+			return err
+		}
+		names[b.Name] = true
+	}
 	table := screen.NewTable("AGENT", "TYPE", "STATUS", "PARAMETERS", "DESCRIPTION")
 	return printList(a, p, "no agents; put one into the coordinator's agents folder, or see 'ao agents create --help'",
 		table, func(b agent.Blueprint) {
-			table.Row(b.Name, b.Type, b.Status, screen.Truncate(parameterList(b), 40), a.lastCell(b.Description))
+			status := b.Status
+			if names[b.Name] {
+				status += ", broken"
+			}
+			table.Row(b.Name, b.Type, status, screen.Truncate(parameterList(b), 40), a.lastCell(b.Description))
 		})
 }
 

@@ -68,7 +68,7 @@ func auditCommand(a *app) *cobra.Command {
 	var f filter
 	var actor, action, of string
 	c := &cobra.Command{
-		Use: "audit", Short: "List changes and refused requests, newest first", Args: cobra.NoArgs,
+		Use: "audit", Short: "List changes and refused requests, newest first", Args: noArguments,
 		Long: `List changes and refused requests of all coordinators with their actors, kept for 30 days up to 64 MiB.
 It needs a token with scope admin. Lost entries are reported.`,
 		Example: "  ao audit --actor ci --since 2h\n  ao audit --action agent   # agent.create, agent.change, " +

@@ -17,7 +17,7 @@ import (
 func callbacksCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
-		Use: "callbacks", Short: "List callbacks, newest first; redeliver one", Args: cobra.NoArgs,
+		Use: "callbacks", Short: "List callbacks, newest first; redeliver one", Args: noArguments,
 		Long: `List the callbacks of runs, to a parent session or a callback_url, with their status: waiting (the run
 has not ended), owed (pending: the parent is busy, or attempts are left), delivered, suppressed (stopped with
 a tree), undeliverable (the parent is deleted or cannot be resumed), dead (all attempts of an HTTP callback

@@ -21,7 +21,7 @@ browser on another machine.`
 
 func dashboardCommand(a *app) *cobra.Command {
 	var printOnly bool
-	c := &cobra.Command{Use: "dashboard", Short: "Open the dashboard in a browser", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "dashboard", Short: "Open the dashboard in a browser", Args: noArguments,
 		Long: aboutDashboard}
 	c.Flags().BoolVar(&printOnly, "print", false, "print the address and open nothing")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {

@@ -29,7 +29,7 @@ Exit codes: 0 no check failed (there may be warnings), 1 a check failed or none 
 func doctorCommand(a *app) *cobra.Command {
 	var monitor string
 	c := &cobra.Command{Use: "doctor", Short: "Check the deployment and give advice", Long: aboutDoctor,
-		Args: cobra.NoArgs}
+		Args: noArguments}
 	c.Flags().StringVar(&monitor, "nats-monitor", "",
 		"monitoring port of a NATS server, such as http://127.0.0.1:8222, to check how it syncs to disk")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {

@@ -27,7 +27,7 @@ port of AO_HTTP_ADDR, and with AO_TLS_CERT over https, trusting only that certif
 
 func healthCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "health", Short: "Check whether the coordinator is ready: exit code 0, else 1",
-		Args: cobra.NoArgs, Long: aboutHealth}
+		Args: noArguments, Long: aboutHealth}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()

@@ -34,8 +34,8 @@ least the limits of its streams; or AO_NATS_STORE, such as 10GB. A later call ch
 --nats-staging is the data folder of a single NATS server whose batches are kept in mounted memory, as
 docker-compose.yml does. It creates the mount point, which the user of NATS must own.`
 
-// noArguments refuses arguments: the folder is a flag.
-func noArguments(_ *cobra.Command, args []string) error {
+// noFolder refuses arguments: the folder is a flag.
+func noFolder(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("init takes no arguments; did you mean --dir %s?", args[0])
 	}
@@ -48,7 +48,7 @@ func initCommand(a *app) *cobra.Command {
 	var tls bool
 	c := &cobra.Command{
 		Use: "init --dir DIR", Short: "Create the users, tokens and certificates of a deployment", Long: aboutInit,
-		Args: noArguments,
+		Args: noFolder,
 		Example: "  ao init --dir /etc/ao\n  ao init --dir /etc/ao --tls --host nats --host " +
 			"coordinator --host 10.0.0.5",
 	}

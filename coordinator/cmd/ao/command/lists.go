@@ -134,11 +134,27 @@ func atLeastOne(what string) cobra.PositionalArgs {
 	}
 }
 
+// noArguments refuses arguments. It names subcommands that may have been meant.
+func noArguments(c *cobra.Command, args []string) error {
+	err := cobra.NoArgs(c, args)
+	if err == nil {
+		return nil
+	}
+	c.SuggestionsMinimumDistance = 2
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, ", "))
+	}
+	return err
+}
+
 // exactlyOne requires exactly one argument that the checks accept.
 func exactlyOne(what string, checks ...func(string) error) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("name %s, exactly one (got %d)", what, len(args))
+		switch {
+		case len(args) == 0:
+			return fmt.Errorf("name %s", what)
+		case len(args) > 1:
+			return fmt.Errorf("name %s, only one; these are %d", what, len(args))
 		}
 		for _, check := range checks {
 			if err := check(args[0]); err != nil {

@@ -22,7 +22,7 @@ type me struct {
 
 func meCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "me", Short: "Show your identity at the coordinator and its expiry", Args: cobra.NoArgs,
+		Use: "me", Short: "Show your identity at the coordinator and its expiry", Args: noArguments,
 		Long: "Show your identity at the coordinator and its expiry. With --json also the routes that you may use.",
 		RunE: a.withClient(func(ctx context.Context, _ []string) error {
 			doc, err := a.client.Get(ctx, nil, "me")

@@ -113,13 +113,13 @@ type newFile struct {
 func nextSteps(folder, name, kind string) string {
 	if kind == run.Procedural {
 		return fmt.Sprintf(`%[1]s
-  agent.json   what callers see: its description and its parameters
-  %[2]s   the program, an example in sh; any executable will do
+  %-[3]*[4]s   what callers see: its description and its parameters
+  %-[3]*[2]s   the program, an example in sh; any executable will do
 
 A runner that reads this folder has it within two seconds:
   ao agents show %[2]s
   ao run %[2]s --param text="Hello there"
-`, folder, name)
+`, folder, name, max(len(name), len("agent.json")), "agent.json")
 	}
 	return fmt.Sprintf(`%[1]s
   agent.json               what callers see: its description and the schema of its answers

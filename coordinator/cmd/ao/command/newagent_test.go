@@ -34,6 +34,10 @@ func TestNewAgent(t *testing.T) {
 			if code != 0 || !strings.HasPrefix(out, tt.want+"\n") || !strings.Contains(out, "ao run "+tt.args[0]) {
 				t.Fatalf("%d %s%s", code, out, errs)
 			}
+			lines := strings.Split(out, "\n")
+			if at := strings.Index(lines[2], "the program"); at > 0 && at != strings.Index(lines[1], "what callers") {
+				t.Errorf("its lines do not begin below each other:\n%s", out)
+			}
 			kind := strings.TrimPrefix(tt.args[1], "--")
 			files, broken, err := agent.Load(filepath.Dir(tt.want), kind, func(agent.File) error { return nil })
 			if err != nil || len(broken) > 0 || len(files) != 1 || files[0].Name != tt.args[0] ||

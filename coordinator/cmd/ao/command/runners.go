@@ -33,7 +33,7 @@ type runner struct {
 var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
 
 func runnersCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "runners", Short: "List runners; drain one", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "runners", Short: "List runners; drain one", Args: noArguments}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.client.List(ctx, "runners", nil, "runners")
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 func runsCommand(a *app) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
-		Use: "runs", Short: "List runs, newest first, or watch them (-f)", Args: cobra.NoArgs, Aliases: []string{"ps"},
+		Use: "runs", Short: "List runs, newest first, or watch them (-f)", Args: noArguments, Aliases: []string{"ps"},
 		Long: `List runs, newest first. With -f a terminal shows the list live; q or Ctrl-C quits. If the
 output is no terminal, -f prints the runs of the list, oldest first, then a line for each change of state.
 Changes of a run within 0.25 s are one line. A run that no longer has a status asked for gets a last line.

@@ -28,7 +28,7 @@ type outputSchema struct {
 
 func schemasCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "schemas", Short: "List named output schemas; show, create and delete them", Args: cobra.NoArgs,
+		Use: "schemas", Short: "List named output schemas; show, create and delete them", Args: noArguments,
 		Long: `List the output schemas for 'ao run --output-schema-name' and for an agent's output_schema_name. A schema
 never changes; a new version needs a new name.`,
 		Example: `  ao schemas create findings --file findings.json

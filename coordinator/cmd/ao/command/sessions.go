@@ -19,7 +19,7 @@ var sessionStatuses = []run.SessionStatus{
 
 func sessionsCommand(a *app) *cobra.Command {
 	var f filter
-	c := &cobra.Command{Use: "sessions", Short: "List sessions, newest first; delete one", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "sessions", Short: "List sessions, newest first; delete one", Args: noArguments}
 	filterFlags(a, c, &f, statuses(sessionStatuses))
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		p, err := a.listPages(ctx, "sessions", f)

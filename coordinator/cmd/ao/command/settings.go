@@ -13,7 +13,7 @@ import (
 func settingsCommand(a *app) *cobra.Command {
 	var changed bool
 	c := &cobra.Command{
-		Use: "settings", Short: "List the coordinator's settings and their sources", Args: cobra.NoArgs,
+		Use: "settings", Short: "List the coordinator's settings and their sources", Args: noArguments,
 		Long: `List the coordinator's settings with their values and sources: flag, environment or default. Of
 secrets only whether they are set. It needs a token with scope admin.`,
 	}

@@ -53,7 +53,10 @@ func TestLists(t *testing.T) {
 			`"description":"Gets pages","parameters_schema":{"required":["url"],` +
 			`"properties":{"url":{"type":"string"},` +
 			`"depth":{"type":"integer"}}}},{"name":"think","type":"autonomous","status":"inactive","description":""}]}`,
-		"GET /agents?status=broken": `{"agents":[{"name":"bad","path":"/a/bad.json","status":"broken","error":"not ` +
+		"GET /agents?status=active": `{"agents":[{"name":"crawl","type":"procedural","status":"active",` +
+			`"description":"Gets pages","parameters_schema":{"required":["url"],` +
+			`"properties":{"url":{"type":"string"},"depth":{"type":"integer"}}}}]}`,
+		"GET /agents?status=broken": `{"agents":[{"name":"crawl","path":"/a/bad.json","status":"broken","error":"not ` +
 			`JSON"},{"name":"worse","path":"/w/worse.json","status":"broken","error":"no command",` +
 			`"runner_id":"rnr_1"}]}`,
 		"GET /runners": `{"runners":[{"runner_id":"rnr_1","hostname":"h","project_dir":"/p",` +
@@ -85,12 +88,16 @@ SESSION  AGENT  STATUS    RUNS  CREATED  CHANGED
 ses_1    a      finished  3     2m ago   2m ago
 `},
 		{"agents", `
-AGENT  TYPE        STATUS    PARAMETERS   DESCRIPTION
-crawl  procedural  active    url [depth]  Gets pages
-think  autonomous  inactive  prompt       -
+AGENT  TYPE        STATUS          PARAMETERS   DESCRIPTION
+crawl  procedural  active, broken  url [depth]  Gets pages
+think  autonomous  inactive        prompt       -
+`},
+		{"agents --status active", `
+AGENT  TYPE        STATUS  PARAMETERS   DESCRIPTION
+crawl  procedural  active  url [depth]  Gets pages
 `},
 		{"agents --broken", `
-agent  bad
+agent  crawl
 file   /a/bad.json
 error  not JSON
 
@@ -114,6 +121,10 @@ rnr_1   online  procedural  procedural  h     1/4    1       2m ago     /p
 	if _, errs, _ := ao(t, api(t, docs), "",
 		"runs"); errs != "more: repeat the command with --cursor c2 or --all\n" {
 		t.Errorf("paging: got %q", errs)
+	}
+	if _, errs, _ := ao(t, api(t, docs), "", "agents"); errs !=
+		"broken definitions: 2; 'ao agents --broken' says why\n" {
+		t.Errorf("broken definitions: got %q", errs)
 	}
 }
 

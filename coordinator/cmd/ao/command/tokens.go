@@ -24,7 +24,7 @@ schemas, runners, deletion).`
 func tokensCommand(a *app) *cobra.Command {
 	var file string
 	c := &cobra.Command{Use: "tokens", Short: "Create, list and revoke API tokens of a coordinator", Long: aboutTokens,
-		Args: cobra.NoArgs}
+		Args: noArguments}
 	c.PersistentFlags().StringVar(&file, "file", "", "the token file (AO_API_TOKENS)")
 	at := func() (string, error) {
 		path := cmp.Or(file, os.Getenv("AO_API_TOKENS"))
@@ -66,7 +66,7 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 	var scopes []string
 	c := &cobra.Command{
 		Use: "create --name NAME --scope SCOPE", Short: "Create a token and print it once; only its hash is stored",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		Example: "  ao tokens create --file /etc/ao/coordinator/tokens --name ci --scope run --expires 720h",
 	}
 	c.Flags().StringVar(&name, "name", "", "name of the token, in the file and in error messages")
@@ -134,7 +134,7 @@ func timePointer(t time.Time) *time.Time {
 }
 
 func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
-	c := &cobra.Command{Use: "list", Short: "List the names and scopes of tokens", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "list", Short: "List the names and scopes of tokens", Args: noArguments}
 	c.RunE = onFile(a, at, func(path string, _ []string) error {
 		all, err := access.List(path)
 		if err != nil {

@@ -63,7 +63,7 @@ func (t *top) draw(terminal fullScreen) error {
 func topCommand(a *app) *cobra.Command {
 	var once bool
 	c := &cobra.Command{
-		Use: "top", Short: "Watch queues, runners, runs and rates, live", Args: cobra.NoArgs,
+		Use: "top", Short: "Watch queues, runners, runs and rates, live", Args: noArguments,
 		Long: `Watch the state of the deployment, refreshed every second: queues, runners with slots and
 heartbeats, runs by status, rates, the newest runs. q or Ctrl-C quits. If the output is no terminal, the
 screens follow each other; with --json each is one document on a line: {"status":…,"runners":[…],"runs":[…]}.`,

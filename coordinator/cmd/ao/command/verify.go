@@ -67,7 +67,7 @@ Exit codes: 0 verified, 1 violations found and printed, or the coordinator refus
 
 func verifyCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "verify", Short: "Verify from the stream that nothing was lost or done twice",
-		Long: aboutVerify, Args: cobra.NoArgs}
+		Long: aboutVerify, Args: noArguments}
 	accept := c.Flags().Bool("accept-damage", false, "go on with what is left of a damaged history (scope admin)")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		if *accept {
