@@ -101,7 +101,7 @@ func listBroken(a *app, p client.Page) error {
 		if text.Len() > 0 {
 			text.WriteString("\n")
 		}
-		_ = f.Write(&text) // cannot fail in memory
+		text.WriteString(f.String())
 	})
 	if err != nil {
 		return err
@@ -132,9 +132,7 @@ func showAgent(a *app, b agent.Blueprint) error {
 	}
 	f.Add("answer", outputRule(b), "command", b.Command, "runner", b.RunnerID, "changed", a.at(b.ModifiedAt),
 		"system prompt", b.SystemPrompt)
-	if err := f.Write(a.out); err != nil {
-		return err
-	}
+	a.print(f.String())
 	return showFields(a, b.Name, schemaOf(b).Fields())
 }
 
@@ -157,13 +155,7 @@ func showFields(a *app, name string, fields []param.Field) error {
 		}
 		table.Row(f.Name, kind, required, f.Default, f.Limits, f.Description)
 	}
-	if err := a.print("\n"); err != nil {
-		return err
-	}
-	if err := table.Write(a.out); err != nil {
-		return err
-	}
-	return a.print("\n" + screen.Line(example) + "\n")
+	return a.print("\n", table.String(), "\n", screen.Line(example), "\n")
 }
 
 const definition = `The definition is a JSON object: a file, inline '{…}', or - for standard input.`

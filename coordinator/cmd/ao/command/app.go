@@ -17,6 +17,7 @@ import (
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/param"
 	"ao/coordinator/cmd/ao/screen"
+	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -25,7 +26,8 @@ import (
 type app struct {
 	in       io.Reader
 	out      io.Writer
-	terminal bool // out is a terminal, so output must be escaped
+	outErr   error // the first of out; Main reports it, so only what prints for long checks it
+	terminal bool  // out is a terminal, so output must be escaped
 	errs     *lineWriter
 	now      func() time.Time
 	up       func(args []string) // runs the whole system; may be nil
@@ -70,14 +72,23 @@ func (a *app) note(format string, args ...any) {
 func (a *app) printDoc(raw json.RawMessage) error {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
+		a.outErr = cmp.Or(a.outErr, err)
+	}
+	return a.print(a.safeJSON(b.Bytes()), "\n")
+}
+
+// printJSON prints a value as a document.
+func (a *app) printJSON(v any) error {
+	raw, err := strictjson.Encode(v)
+	if err != nil {
 		return err
 	}
-	return a.print(a.safeJSON(b.Bytes()) + "\n")
+	return a.printDoc(raw)
 }
 
 // printPretty prints a document of the API indented, for people.
 func (a *app) printPretty(raw json.RawMessage) error {
-	return a.print(a.safeJSON([]byte(indented(raw))) + "\n")
+	return a.print(a.safeJSON([]byte(indented(raw))), "\n")
 }
 
 func indented(raw json.RawMessage) string {
@@ -103,9 +114,12 @@ func (a *app) lastCell(s string) string {
 	return strings.TrimSpace(s)
 }
 
-func (a *app) print(s string) error {
-	_, err := io.WriteString(a.out, s)
-	return err
+// print prints texts unless that has failed before.
+func (a *app) print(texts ...string) error {
+	if a.outErr == nil {
+		_, a.outErr = io.WriteString(a.out, strings.Join(texts, ""))
+	}
+	return a.outErr
 }
 
 // show prints a document of the API: with --json as it is, otherwise by print.
@@ -140,9 +154,7 @@ func (a *app) done(doc json.RawMessage, err error, format string, args ...any) e
 func printList[T any](a *app, p client.Page, none string, table *screen.Table, add func(T)) error {
 	for _, doc := range p.Items {
 		if a.json {
-			if err := a.printDoc(doc); err != nil {
-				return err
-			}
+			a.printDoc(doc)
 			continue
 		}
 		var v T
@@ -154,9 +166,7 @@ func printList[T any](a *app, p client.Page, none string, table *screen.Table, a
 	if !a.json && len(p.Items) == 0 {
 		a.note("%s", none)
 	} else if !a.json && table != nil {
-		if err := table.Write(a.out); err != nil {
-			return err
-		}
+		a.print(table.String())
 	}
 	if p.Next != "" {
 		a.errs.println(screen.Line("more: repeat the command with --cursor " + p.Next + " or --all"))

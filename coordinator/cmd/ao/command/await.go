@@ -184,9 +184,7 @@ func (p *progress) state(r run.Run) {
 // was shown as progress is not repeated.
 func (a *app) printOutcome(r run.Run, doc json.RawMessage, transcript string) error {
 	if a.json {
-		if err := a.printDoc(doc); err != nil {
-			return err
-		}
+		a.printDoc(doc)
 		return exitError(r)
 	}
 	var o struct {

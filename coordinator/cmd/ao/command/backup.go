@@ -81,7 +81,7 @@ func backupCommand(a *app) *cobra.Command {
 			return err
 		}
 		noteBackup(ctx, a, nc, began)
-		return table.Write(a.out)
+		return a.print(table.String())
 	})
 	return c
 }
@@ -121,7 +121,7 @@ func restoreCommand(a *app) *cobra.Command {
 		if err := backup.Restore(ctx, nc, bufio.NewReaderSize(in, 1<<20), replicas, table.add); err != nil {
 			return err
 		}
-		return table.Write(a.out)
+		return a.print(table.String())
 	})
 	return c
 }

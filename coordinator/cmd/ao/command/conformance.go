@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -71,14 +72,7 @@ func showConformance(a *app, r conformance.Report) error {
 		way = exitCode(exitFailed)
 	}
 	if a.json {
-		doc, err := json.Marshal(r)
-		if err == nil {
-			err = a.printDoc(doc)
-		}
-		if err != nil {
-			return err
-		}
-		return way
+		return cmp.Or(a.printJSON(r), way)
 	}
 	counts := map[string]int{}
 	table := screen.NewTable("RESULT", "LEVEL", "CHECK", "DETAIL")
@@ -90,17 +84,12 @@ func showConformance(a *app, r conformance.Report) error {
 		}
 		table.Row(strings.ToUpper(c.Result), level, c.Name, c.Detail)
 	}
-	if err := table.Write(a.out); err != nil {
-		return err
-	}
 	verdict := "the program conforms"
 	if !r.OK {
 		verdict = "the program does not conform"
 	}
-	if err := a.print(fmt.Sprintf("\n%d passed, %d failed, %d warnings, %d skipped, lifecycle %s: %s\n",
+	a.print(table.String(), fmt.Sprintf("\n%d passed, %d failed, %d warnings, %d skipped, lifecycle %s: %s\n",
 		counts[conformance.Pass], counts[conformance.Fail], counts[conformance.Warn], counts[conformance.Skip],
-		r.Lifecycle, verdict)); err != nil {
-		return err
-	}
+		r.Lifecycle, verdict))
 	return way
 }

@@ -8,7 +8,6 @@ import (
 
 	"ao/coordinator/cmd/ao/browser"
 	"ao/coordinator/cmd/ao/client"
-	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -46,11 +45,7 @@ func (a *app) printAddress(at string) error {
 	if !a.json {
 		return a.print(at + "\n")
 	}
-	doc, err := strictjson.Encode(map[string]string{"url": at})
-	if err != nil {
-		return err
-	}
-	return a.printDoc(doc)
+	return a.printJSON(map[string]string{"url": at})
 }
 
 // dashboardURLs returns the dashboard's address, and the one that logs a browser in. The code follows a #, so no

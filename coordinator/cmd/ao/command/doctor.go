@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"os"
 	"slices"
 
@@ -62,22 +61,16 @@ func doctorCommand(a *app) *cobra.Command {
 // showResults prints the results in the order of the checks.
 func showResults(a *app, found []health.Result, ok bool) error {
 	if a.json {
-		doc, err := json.Marshal(struct {
+		return a.printJSON(struct {
 			OK     bool            `json:"ok"`
 			Checks []health.Result `json:"checks"`
 		}{ok, found})
-		if err != nil {
-			return err
-		}
-		return a.printDoc(doc)
 	}
 	counts := map[health.Verdict]int{}
 	for _, f := range found {
 		counts[f.Verdict]++
 		f.Message, f.Advice = screen.Line(f.Message), screen.Line(f.Advice)
-		if err := a.print(doctor.Format(f) + "\n"); err != nil {
-			return err
-		}
+		a.print(doctor.Format(f) + "\n")
 	}
 	a.note("%d ok, %d warnings, %d failed, %d skipped", counts[health.OK], counts[health.Warn], counts[health.Fail],
 		counts[health.Skip])

@@ -81,16 +81,9 @@ func showExplanation(a *app, e explanation) error {
 	if e.WaitsFor != nil {
 		f.Add("waits for", e.WaitsFor.Reason)
 	}
-	if err := f.Write(a.out); err != nil {
-		return err
-	}
-	if err := a.print("\n" + screen.Line(e.Summary) + "\n"); err != nil {
-		return err
-	}
+	a.print(f.String(), "\n", screen.Line(e.Summary), "\n")
 	if e.WaitsFor != nil && len(e.WaitsFor.Runners) > 0 {
-		if err := showCandidates(a, e.WaitsFor.Runners, e.WaitsFor.More); err != nil {
-			return err
-		}
+		showCandidates(a, e.WaitsFor.Runners, e.WaitsFor.More)
 	}
 	table := screen.NewTable("WHEN", "AFTER", "ATTEMPT", "WHAT", "DETAIL")
 	for _, s := range e.Story {
@@ -101,12 +94,7 @@ func showExplanation(a *app, e explanation) error {
 		table.Row(screen.Age(a.now(), s.At), "+"+screen.Duration(s.At.Sub(e.Story[0].At)), attempt, s.What,
 			a.lastCell(s.Detail))
 	}
-	if err := a.print("\n"); err != nil {
-		return err
-	}
-	if err := table.Write(a.out); err != nil {
-		return err
-	}
+	a.print("\n", table.String())
 	if e.Incomplete != "" {
 		a.note("incomplete: %s", e.Incomplete)
 	}
@@ -114,7 +102,7 @@ func showExplanation(a *app, e explanation) error {
 }
 
 // showCandidates shows why runners do not take a run: mismatches, or the runs that hold their slots.
-func showCandidates(a *app, all []candidate, more int) error {
+func showCandidates(a *app, all []candidate, more int) {
 	table := screen.NewTable("RUNNER", "STATUS", "HOST", "PROFILE", "SLOTS", "WHY NOT")
 	for _, r := range all {
 		var why []string
@@ -131,16 +119,10 @@ func showCandidates(a *app, all []candidate, more int) error {
 		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", r.Running, r.Slots),
 			a.lastCell(strings.Join(why, "; ")))
 	}
-	if err := a.print("\n"); err != nil {
-		return err
-	}
-	if err := table.Write(a.out); err != nil {
-		return err
-	}
+	a.print("\n", table.String())
 	if more > 0 {
 		a.note("and %d more runners; 'ao runners' lists them", more)
 	}
-	return nil
 }
 
 // maxHeld limits the runs shown per runner.

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,19 +116,13 @@ func parseWorker(text string) (string, []users.Profile, error) {
 
 func showFiles(a *app, ring *keyring.Result) error {
 	if a.json {
-		raw, err := json.Marshal(ring)
-		if err != nil {
-			return err
-		}
-		return a.printDoc(raw)
+		return a.printJSON(ring)
 	}
 	table := screen.NewTable("FILE", "", "WHAT")
 	for _, f := range ring.Files {
 		table.Row(filepath.Join(ring.Dir, f.Path), f.State, f.What)
 	}
-	if err := table.Write(a.out); err != nil {
-		return err
-	}
+	a.print(table.String())
 	if !ring.Changed() {
 		a.note("all files exist already; nothing changed")
 	}

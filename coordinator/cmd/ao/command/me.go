@@ -39,7 +39,7 @@ func meCommand(a *app) *cobra.Command {
 					f.Add("expires", m.Expires.Local().Format(time.DateTime))
 				}
 				f.Add("coordinator", a.client.URL()+" "+m.Version, "deployment", m.Deployment)
-				return f.Write(a.out)
+				return a.print(f.String())
 			})
 		}),
 	}

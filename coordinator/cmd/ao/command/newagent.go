@@ -56,7 +56,7 @@ func agentNewCommand(a *app) *cobra.Command {
 			return err
 		}
 		if a.json {
-			return a.print(fmt.Sprintf("{\"agent_name\":%q,\"folder\":%q}\n", name, folder))
+			return a.printJSON(map[string]string{"agent_name": name, "folder": folder})
 		}
 		return a.print(screen.Text(nextSteps(folder, name, kind)))
 	}

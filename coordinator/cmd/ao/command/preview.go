@@ -221,9 +221,7 @@ func showPreview(a *app, doc json.RawMessage) error {
 	}
 	var f screen.Facts
 	f.Add("system prompt", strings.TrimRight(p.System, "\n"), "prompt", strings.TrimRight(p.Prompt, "\n"))
-	if err := f.Write(a.out); err != nil {
-		return err
-	}
+	a.print(f.String())
 	table := screen.NewTable("RUNNER", "PROFILE", "HOST", "MATCHES", "WHY NOT")
 	for _, r := range p.Runners {
 		takes, why := "yes", []string{}
@@ -237,8 +235,8 @@ func showPreview(a *app, doc json.RawMessage) error {
 	}
 	if len(p.Runners) == 0 {
 		a.note("no runner is registered; a run would wait")
-	} else if err := table.Write(a.out); err != nil {
-		return err
+	} else {
+		a.print(table.String())
 	}
 	if !p.Valid {
 		a.note("%s", "the parameters would be refused:\n"+formatViolations(p.Wrong))

@@ -36,6 +36,9 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer,
 	if err != nil && !a.parsed {
 		err = flagGroupError(err)
 	}
+	if a.outErr != nil {
+		err = a.outErr
+	}
 	return a.exit(at.CommandPath(), err)
 }
 

@@ -158,7 +158,7 @@ func showRun(a *app, r run.Run) error {
 	if len(r.Parameters) > 0 {
 		f.Add("parameters", screen.JSON([]byte(indented(r.Parameters))))
 	}
-	return f.Write(a.out)
+	return a.print(f.String())
 }
 
 // parent formats a parent session's id.
@@ -365,5 +365,5 @@ func showSession(a *app, s run.Session) error {
 	f.Add("session", s.ID, "parent", parent(s.Parent, s.ParentGone), "agent", s.Agent, "type", s.AgentType,
 		"status", string(s.Status), "folder", s.ProjectDir, "runs", strconv.Itoa(s.Runs), "last run", s.LastRun,
 		"created", a.at(&s.CreatedAt), "changed", a.at(&s.ModifiedAt))
-	return f.Write(a.out)
+	return a.print(f.String())
 }

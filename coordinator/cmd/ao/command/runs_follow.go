@@ -120,11 +120,7 @@ func (p *runPrinter) deleted(id string) error {
 	}
 	p.forget(id)
 	if p.app.json {
-		doc, err := json.Marshal(map[string]any{"run_id": id, "deleted": true})
-		if err != nil {
-			return err
-		}
-		return p.app.printDoc(doc)
+		return p.app.printJSON(map[string]any{"run_id": id, "deleted": true})
 	}
 	return p.app.print(fmt.Sprintf("%s  %s  session deleted\n", p.app.now().Local().Format(time.TimeOnly),
 		screen.Line(id)))

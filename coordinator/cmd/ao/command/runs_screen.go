@@ -38,9 +38,7 @@ func (s *runScreen) watch(ctx context.Context, terminal fullScreen, of client.Ru
 		return err
 	}
 	defer restore()
-	if err := s.app.print(enterScreen); err != nil {
-		return err
-	}
+	s.app.print(enterScreen)
 	defer func() { _ = s.app.print(leaveScreen) }()
 	ended := make(chan error, 1)
 	go func() { ended <- s.app.client.WithNotice(s.notice).WatchRuns(ctx, of, s.changes) }()

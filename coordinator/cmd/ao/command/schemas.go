@@ -56,10 +56,7 @@ func schemaShowCommand(a *app) *cobra.Command {
 			return show(a, doc, err, func(a *app, s outputSchema) error {
 				var f screen.Facts
 				f.Add("schema", s.Name, "description", s.Description, "created", a.at(&s.CreatedAt))
-				if err := f.Write(a.out); err != nil {
-					return err
-				}
-				return a.print("\n" + a.safeJSON([]byte(indented(s.Schema))) + "\n")
+				return a.print(f.String(), "\n", a.safeJSON([]byte(indented(s.Schema))), "\n")
 			})
 		}),
 	}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
@@ -92,15 +91,9 @@ func tokenCreateCommand(a *app, at func() (string, error)) *cobra.Command {
 			return err
 		}
 		if a.json {
-			doc, err := json.Marshal(token{Name: name, Scopes: scopes, Token: made, Expires: timePointer(until)})
-			if err != nil {
-				return err
-			}
-			return a.printDoc(doc)
+			return a.printJSON(token{Name: name, Scopes: scopes, Token: made, Expires: timePointer(until)})
 		}
-		if err := a.print(made + "\n"); err != nil {
-			return err
-		}
+		a.print(made + "\n")
 		a.note("store the token now; it cannot be shown again. Use it as AO_TOKEN or as 'Authorization: Bearer …'")
 		return nil
 	})
@@ -145,13 +138,7 @@ func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
 			doc := token{Name: e.Name, Scopes: strings.Split(e.Scopes, ","), Created: timePointer(e.Created),
 				Expires: timePointer(e.Expires), Expired: e.Expired(a.now())}
 			if a.json {
-				raw, err := json.Marshal(doc)
-				if err == nil {
-					err = a.printDoc(raw)
-				}
-				if err != nil {
-					return err
-				}
+				a.printJSON(doc)
 				continue
 			}
 			table.Row(e.Name, e.Scopes, date(e.Created, "-"), date(e.Expires, "never")+
@@ -164,7 +151,7 @@ func tokenListCommand(a *app, at func() (string, error)) *cobra.Command {
 			a.note("no tokens; 'ao tokens create' creates one")
 			return nil
 		}
-		return table.Write(a.out)
+		return a.print(table.String())
 	})
 	return c
 }

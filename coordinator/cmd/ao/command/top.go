@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -227,9 +226,7 @@ func trimTables(tables [][]string, most int) {
 
 // tableLines returns the lines of a table.
 func tableLines(t *screen.Table) []string {
-	var b bytes.Buffer
-	_ = t.Write(&b) // cannot fail in memory
-	return strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+	return strings.Split(strings.TrimRight(t.String(), "\n"), "\n")
 }
 
 func (t *top) age(at *time.Time) string {

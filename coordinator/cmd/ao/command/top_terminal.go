@@ -21,9 +21,7 @@ func (t *top) watch(ctx context.Context) error {
 	}
 	defer restore()
 	if terminal.out != nil {
-		if err := t.app.print(enterScreen); err != nil {
-			return err
-		}
+		t.app.print(enterScreen)
 		defer func() { _ = t.app.print(leaveScreen) }()
 	}
 	tick := time.NewTicker(topInterval)

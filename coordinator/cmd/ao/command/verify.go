@@ -118,17 +118,10 @@ func showVerification(a *app, r verification) error {
 		f.Add("foreign", fmt.Sprintf("%d of these have no attempt's key and are ignored; the first is record %d",
 			r.Foreign, r.Strays[0]))
 	}
-	if err := f.Write(a.out); err != nil {
-		return err
-	}
-	if err := showDamages(a, r.Damages); err != nil {
-		return err
-	}
+	a.print(f.String())
+	showDamages(a, r.Damages)
 	if *r.OK {
 		return a.print("\nok: nothing was lost or done twice\n")
-	}
-	if err := a.print("\n"); err != nil {
-		return err
 	}
 	table := screen.NewTable("VIOLATION", "RUN", "RECORD", "MESSAGE")
 	for _, w := range r.Wrong {
@@ -138,9 +131,7 @@ func showVerification(a *app, r verification) error {
 		}
 		table.Row(w.Kind, w.RunID, at, a.lastCell(w.Message))
 	}
-	if err := table.Write(a.out); err != nil {
-		return err
-	}
+	a.print("\n", table.String())
 	violations := "1 violation"
 	if r.Count != 1 {
 		violations = fmt.Sprintf("%d violations", r.Count)
@@ -151,7 +142,7 @@ func showVerification(a *app, r verification) error {
 }
 
 // showDamages shows what the history has lost, and the runs that it affects.
-func showDamages(a *app, all []damage) error {
+func showDamages(a *app, all []damage) {
 	for _, d := range all {
 		state := "not accepted"
 		switch {
@@ -160,19 +151,14 @@ func showDamages(a *app, all []damage) error {
 		case d.ResolvedAt == nil:
 			state = "nothing starts until the affected runs are known"
 		}
-		if err := a.print(fmt.Sprintf("\ndamage of %s: %s (%s)\n%d runs failed with history_damaged, %d are lost\n",
-			d.FoundAt.Local().Format(time.DateTime), d.Message, state, d.Failed, d.Lost)); err != nil {
-			return err
-		}
+		a.print(fmt.Sprintf("\ndamage of %s: %s (%s)\n%d runs failed with history_damaged, %d are lost\n",
+			d.FoundAt.Local().Format(time.DateTime), d.Message, state, d.Failed, d.Lost))
 		table := screen.NewTable("RUN", "WAS", "HOW IT IS KNOWN")
 		for _, r := range d.Runs {
 			table.Row(r.ID, r.Was, a.lastCell(r.Evidence))
 		}
 		if len(d.Runs) > 0 {
-			if err := table.Write(a.out); err != nil {
-				return err
-			}
+			a.print(table.String())
 		}
 	}
-	return nil
 }

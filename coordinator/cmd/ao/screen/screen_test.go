@@ -2,7 +2,6 @@ package screen
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 )
@@ -47,16 +46,12 @@ func TestTable(t *testing.T) {
 	table := NewTable("RUN", "NOTE", "TAGS")
 	table.Row("run_1", "waits\nfor\x1b[0m a slot", "")
 	table.Row("run_234", "", "")
-	var b strings.Builder
-	if err := table.Write(&b); err != nil {
-		t.Fatal(err)
-	}
 	const want = `
 RUN      NOTE
 run_1    waits\nfor\x1b[0m a slot
 run_234  -
 `
-	if got := "\n" + b.String(); got != want {
+	if got := "\n" + table.String(); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
@@ -66,16 +61,12 @@ func TestFacts(t *testing.T) {
 	f.Add("run", "run_1")
 	f.Add("parent", "")
 	f.Add("error", "it failed\n  $.a: missing\n")
-	var b strings.Builder
-	if err := f.Write(&b); err != nil {
-		t.Fatal(err)
-	}
 	const want = `
 run    run_1
 error  it failed
          $.a: missing
 `
-	if got := "\n" + b.String(); got != want {
+	if got := "\n" + f.String(); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

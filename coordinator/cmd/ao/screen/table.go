@@ -2,7 +2,6 @@ package screen
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -29,9 +28,10 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// Write writes the table, aligned. Columns without any value are omitted.
-func (t *Table) Write(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+// String returns the table, aligned. Columns without any value are omitted.
+func (t *Table) String() string {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{t.header}, t.rows...) {
 		var shown []string
 		for i, c := range row {
@@ -39,20 +39,14 @@ func (t *Table) Write(w io.Writer) error {
 				shown = append(shown, c)
 			}
 		}
-		if _, err := fmt.Fprintln(tw, strings.Join(shown, "\t")); err != nil {
-			return err
-		}
+		fmt.Fprintln(tw, strings.Join(shown, "\t"))
 	}
-	return tw.Flush()
+	_ = tw.Flush() // cannot fail in memory
+	return b.String()
 }
 
 func (t *Table) used(column int) bool {
-	for _, row := range t.rows {
-		if row[column] != "-" {
-			return true
-		}
-	}
-	return len(t.rows) == 0
+	return len(t.rows) == 0 || slices.ContainsFunc(t.rows, func(row []string) bool { return row[column] != "-" })
 }
 
 // Facts are names with values, one per line, aligned.
@@ -69,19 +63,18 @@ func (f *Facts) Add(pairs ...string) {
 	}
 }
 
-// Write writes the facts.
-func (f *Facts) Write(w io.Writer) error {
+// String returns the facts.
+func (f *Facts) String() string {
+	var b strings.Builder
 	width := 0
 	for _, r := range f.rows {
 		width = max(width, len(r[0]))
 	}
 	for _, r := range f.rows {
 		value := strings.ReplaceAll(strings.TrimRight(r[1], "\n"), "\n", "\n"+strings.Repeat(" ", width+2))
-		if _, err := fmt.Fprintf(w, "%-*s  %s\n", width, r[0], value); err != nil {
-			return err
-		}
+		fmt.Fprintf(&b, "%-*s  %s\n", width, r[0], value)
 	}
-	return nil
+	return b.String()
 }
 
 // Age formats how long ago t was; more than a month ago, the date.
