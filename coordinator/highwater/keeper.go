@@ -237,11 +237,10 @@ func reread(k *Keeper) {
 	k.History.Reread()
 }
 
-// believeAfter is how long a damage must be seen until it is recorded: on a cluster a former leader that comes back
-// needs time to notice what the others wrote.
+// believeAfter is how long a damage must be seen until it is recorded.
 func believeAfter(clustered bool) time.Duration {
 	if clustered {
-		return 30 * time.Second
+		return stream.SuspectTimeout
 	}
 	return Every / 2
 }

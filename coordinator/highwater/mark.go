@@ -72,22 +72,15 @@ func (m *mark) compare(ctx context.Context, s stream.State, from reader) (*Damag
 		d.Message = fmt.Sprintf("the stream ends at %d, it had reached %d: %s", s.Last, m.Seq, areMissing(d.Missing))
 		return &d, nil
 	}
-	for i := range m.Last {
-		want := m.Last[len(m.Last)-1-i]
-		now, err := from.Get(ctx, want.Seq)
-		if errors.Is(err, stream.ErrNotFound) { // removed
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if got, _ := stream.FingerprintOf(now, nil); got != want {
-			d.Missing, d.Tolerated = 1, want.Seq > m.Durable
-			d.Message = fmt.Sprintf("record %d is not the one that it was: the stream has lost its last records up to "+
-				"%d, and others have got their sequences", want.Seq, m.Seq)
-			return &d, nil
-		}
-		break // the records before it are older
+	_, changed, err := stream.Compare(ctx, from, m.Last)
+	if err != nil {
+		return nil, err
+	}
+	if changed != 0 {
+		d.Missing, d.Tolerated = 1, changed > m.Durable
+		d.Message = fmt.Sprintf("record %d is not the one that it was: the stream has lost its last records up to "+
+			"%d, and others have got their sequences", changed, m.Seq)
+		return &d, nil
 	}
 	return m.count(ctx, s, from, d)
 }

@@ -3,7 +3,6 @@ package projection
 import (
 	"fmt"
 
-	"ao/nats/stream"
 	"ao/nats/subject"
 )
 
@@ -15,8 +14,7 @@ func (f *reducer) apply(m Record) (Change, error) {
 		return ch, nil
 	}
 	f.seq = m.Seq
-	f.fingerprints[f.fingerprinted%maxFingerprints], f.scratch = stream.FingerprintOf(m, f.scratch)
-	f.fingerprinted++
+	f.lastRead.Add(m)
 	rec, err := subject.Parse(m.Subject)
 	if err != nil {
 		f.stats.Unreadable++

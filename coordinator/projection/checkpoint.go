@@ -244,7 +244,7 @@ func saveEnd(f *reducer) *savedEnd {
 		Stopped:      maps.Clone(f.trees.stopped),
 		Recent:       slices.Clone(f.callbacks.recent),
 		Late:         slices.Clone(f.late.all),
-		Fingerprints: lastFingerprints(f),
+		Fingerprints: f.lastRead.Last(),
 	}
 	for id, p := range f.callbacks.reserved {
 		e.Reserved = append(e.Reserved, savedReservation{id, p.seq, p.session, firsts(p.children)})
@@ -260,14 +260,6 @@ func firsts(lists ...[]*row) (all []uint64) {
 				all = append(all, r.First)
 			}
 		}
-	}
-	return all
-}
-
-// lastFingerprints returns the fingerprints of the last records, in order.
-func lastFingerprints(f *reducer) (all []stream.Fingerprint) {
-	for n := f.fingerprinted - min(f.fingerprinted, maxFingerprints); n < f.fingerprinted; n++ {
-		all = append(all, f.fingerprints[n%maxFingerprints])
 	}
 	return all
 }

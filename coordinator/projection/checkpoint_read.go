@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 
+	"ao/nats/stream"
 	"ao/shared/run"
 )
 
@@ -155,7 +156,7 @@ func (l *checkpointReader) end(e *savedEnd) {
 	maps.Copy(f.deleted, e.Deleted)
 	maps.Copy(f.trees.parents, e.Parents)
 	maps.Copy(f.trees.stopped, e.Stopped)
-	f.fingerprinted = uint64(copy(f.fingerprints[:], e.Fingerprints))
+	f.lastRead = stream.TailOf(e.Fingerprints)
 	for _, p := range e.Reserved {
 		f.callbacks.reserved[p.Run] = reservation{p.Seq, p.Session, l.rowsAt(p.Children)}
 	}

@@ -66,27 +66,26 @@ func (s *checkpointStore) file() string {
 	return filepath.Join(s.dir, "fold-"+hex.EncodeToString(sum[:8])+".snapshot")
 }
 
-// restore loads the checkpoint if it belongs to the stream's history. It returns the last of the checkpoint's records
-// that is kept, from which the stream is followed.
-func (s *checkpointStore) restore(ctx context.Context) (last Record) {
+// restore loads the checkpoint if it belongs to the stream's history.
+func (s *checkpointStore) restore(ctx context.Context) {
 	if s.identity == "" {
-		return Record{}
+		return
 	}
 	begin := time.Now()
 	f, err := s.read()
 	if errors.Is(err, fs.ErrNotExist) {
-		return Record{}
+		return
 	}
 	for away := err == nil; away; {
 		var noAnswer error
-		last, err, noAnswer = s.check(ctx, f)
+		err, noAnswer = s.check(ctx, f)
 		away = noAnswer != nil
 		if away {
 			s.log.Debug("checkpoint not compared yet, retrying", "err", noAnswer)
 			clock.Sleep(ctx, 100*time.Millisecond)
 		}
 		if ctx.Err() != nil {
-			return Record{}
+			return
 		}
 	}
 	if err != nil {
@@ -94,12 +93,11 @@ func (s *checkpointStore) restore(ctx context.Context) (last Record) {
 			keepFormer(s.p, f)
 		}
 		s.discard(err)
-		return Record{}
+		return
 	}
 	s.p.restore(f)
 	s.saved, s.at = f.seq, time.Now()
 	s.log.Info("checkpoint read", "seq", f.seq, "runs", len(f.runs), "took", time.Since(begin).Round(time.Millisecond))
-	return last
 }
 
 // read reads the checkpoint.
@@ -116,36 +114,28 @@ func (s *checkpointStore) read() (*reducer, error) {
 	return load(file, size, s.identity, read(s.p, func(f *reducer) func(string, int) string { return f.key }))
 }
 
-// check returns whether the stream continues from the checkpoint and still holds its last records, and the last of
-// these that is kept. err: NATS did not answer.
-func (s *checkpointStore) check(ctx context.Context, f *reducer) (last Record, wrong, err error) {
+// check returns why the stream does not continue from the checkpoint, or does not hold its last records. err: NATS did
+// not answer.
+func (s *checkpointStore) check(ctx context.Context, f *reducer) (wrong, err error) {
 	state, err := s.source.State(ctx)
 	if err != nil {
-		return last, nil, err
+		return nil, err
 	}
 	if f.seq > state.Last {
-		return last, fmt.Errorf("it ends at record %d, the history ends at %d", f.seq, state.Last), nil
+		return fmt.Errorf("it ends at record %d, the history ends at %d", f.seq, state.Last), nil
 	}
 	if state.First > f.seq+1 {
-		return last, fmt.Errorf("it ends at record %d, the history begins at %d", f.seq, state.First), nil
+		return fmt.Errorf("it ends at record %d, the history begins at %d", f.seq, state.First), nil
 	}
-	for _, p := range lastFingerprints(f) {
-		m, err := s.source.Get(ctx, p.Seq)
-		if errors.Is(err, stream.ErrNotFound) { // purged
-			continue
-		}
-		if err != nil {
-			return last, nil, err
-		}
-		if now, _ := stream.FingerprintOf(m, nil); now != p {
-			return last, fmt.Errorf("record %d has changed", p.Seq), nil
-		}
-		last = m
+	switch kept, changed, err := stream.Compare(ctx, s.source, f.lastRead.Last()); {
+	case err != nil:
+		return nil, err
+	case changed != 0:
+		return fmt.Errorf("record %d has changed", changed), nil
+	case kept.Seq == 0:
+		return errors.New("none of its last records is kept, so it cannot be matched with this history"), nil
 	}
-	if last.Seq == 0 {
-		return last, errors.New("none of its last records is kept, so it cannot be matched with this history"), nil
-	}
-	return last, nil, nil
+	return nil, nil
 }
 
 // discard removes the checkpoint.

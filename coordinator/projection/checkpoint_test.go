@@ -115,8 +115,8 @@ func whole(f *reducer) string {
 	for _, l := range f.late.all {
 		lines = append(lines, fmt.Sprint("late ", l))
 	}
-	for n := f.fingerprinted - min(f.fingerprinted, maxFingerprints); n < f.fingerprinted; n++ {
-		lines = append(lines, fmt.Sprint("print ", f.fingerprints[n%maxFingerprints]))
+	for _, p := range f.lastRead.Last() {
+		lines = append(lines, fmt.Sprint("print ", p))
 	}
 	return strings.Join(slices.Sorted(slices.Values(lines)), "\n")
 }
@@ -352,8 +352,8 @@ func TestCheckpointsKnowEveryField(t *testing.T) {
 		{report{}, "", ""},
 		{stream.Fingerprint{}, "", ""},
 		{reservation{}, "seq session children", ""},
-		{reducer{}, "fingerprints fingerprinted",
-			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats scratch"},
+		{reducer{}, "lastRead",
+			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats"},
 		{tables{}, "order sorder past deleted seq texts retryOf", "changes version runs sessions evictedRuns " +
 			"evictedSessions head tail fresh pending dirty waiting claimed ended"},
 		{texts{}, "blocks", "last"},

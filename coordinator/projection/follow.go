@@ -19,20 +19,19 @@ const truncationCheck = 10 * time.Second
 func (w *Follower) Run(ctx context.Context) error {
 	w.checkpoints.open(ctx)
 	defer w.checkpoints.saveFinal()
-	last := w.checkpoints.restore(ctx)
+	w.checkpoints.restore(ctx)
 	for {
-		if err := w.read(ctx, last); !errors.Is(err, stream.ErrHistoryReplaced) {
+		if err := w.read(ctx); !errors.Is(err, stream.ErrHistoryReplaced) {
 			return err
 		}
 		w.log.Error("NATS lost records or restored older ones; reading the whole history again", "seq", w.p.Seq())
-		last = Record{}
 		w.reset()
 		w.checkpoints.discard(stream.ErrHistoryReplaced)
 		w.checkpoints.open(ctx) // it may be another stream
 	}
 }
 
-func (w *Follower) read(ctx context.Context, last Record) error {
+func (w *Follower) read(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -50,7 +49,7 @@ func (w *Follower) read(ctx context.Context, last Record) error {
 		}
 	})
 	wg.Go(func() { w.checkpoints.run(ctx) })
-	err := w.source.FollowRuns(ctx, last, w.suspectLoss, func(r Record) error {
+	err := w.source.FollowRuns(ctx, w.LastFingerprints, w.suspectLoss, func(r Record) error {
 		if w.missedEnd(ctx, w.p.apply(r)) {
 			return stream.ErrHistoryReplaced
 		}

@@ -6,7 +6,9 @@ import (
 )
 
 // LastFingerprints returns those of the last applied records, oldest first.
-func (w *Follower) LastFingerprints() []stream.Fingerprint { return read(w.p, lastFingerprints) }
+func (w *Follower) LastFingerprints() []stream.Fingerprint {
+	return read(w.p, func(f *reducer) []stream.Fingerprint { return f.lastRead.Last() })
+}
 
 // keepFormer keeps what was known of a history that is not the stream's any more, for FormerRuns. The first one counts:
 // a later one was read from what was left.

@@ -30,9 +30,10 @@ type Log interface {
 type Source interface {
 	State(ctx context.Context) (stream.State, error)
 	Get(ctx context.Context, seq uint64) (Record, error)
-	// FollowRuns calls f with every record after last. ErrHistoryReplaced: the stream no longer holds what was read.
-	// Before that is certain doubt is called with true, and with false if it turns out not to be so.
-	FollowRuns(ctx context.Context, last Record, doubt func(bool), f func(Record) error) error
+	// FollowRuns calls f with every record after the last one that was read. read returns the last ones, those of f
+	// included. ErrHistoryReplaced: the stream no longer holds them. Before that is certain doubt is called with true,
+	// and with false if it turns out not to be so.
+	FollowRuns(ctx context.Context, read func() []stream.Fingerprint, doubt func(bool), f func(Record) error) error
 	// HasRecords reports whether there is a record with a sequence above after and not above last.
 	HasRecords(ctx context.Context, after, last uint64) (bool, error)
 	// Confirmed reports whether, since the last reconnect, the stream was seen to hold what FollowRuns has read.

@@ -67,12 +67,10 @@ type reducer struct {
 	checked func(run string, attempt int, mark string) bool
 	results []*row // results reported since the last call of NewResults
 
-	newer         uint64 // sequence of the first record in a newer version; 0: none
-	unknownKinds  bool   // there were records of unknown kinds, which a newer version may use
-	stats         Stats
-	fingerprints  [maxFingerprints]stream.Fingerprint // of the last records, in a ring
-	fingerprinted uint64                              // of all records ever
-	scratch       []byte
+	newer        uint64 // sequence of the first record in a newer version; 0: none
+	unknownKinds bool   // there were records of unknown kinds, which a newer version may use
+	stats        Stats
+	lastRead     stream.Tail
 }
 
 // past is a queued record of a run that another one followed.
@@ -314,9 +312,6 @@ type dirtySet struct {
 	rows     map[*row]bool
 	sessions map[*session]bool
 }
-
-// maxFingerprints is how many records are remembered by their fingerprints.
-const maxFingerprints = 16
 
 // LateRecord is a record that changes nothing, but would start its run again if only that record were kept. It is a
 // queued record of an attempt that was already claimed or over (a coordinator's delayed dispatch into another queue),

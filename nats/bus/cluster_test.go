@@ -203,7 +203,7 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 	})
 	for i := range followers {
 		wg.Go(func() {
-			_ = reader.FollowRuns(ctx, bus.Message{}, func(bool) {}, func(m bus.Message) error {
+			_ = followRuns(ctx, reader, func(bool) {}, func(m bus.Message) error {
 				if want := queued(seen[i].Load()); m.Subject != want {
 					t.Errorf("followed %s, want %s", m.Subject, want)
 				}
@@ -285,7 +285,7 @@ func TestALeaderThatHangsAndComesBack(t *testing.T) {
 	var followed stall
 	ended := make(chan error, 1)
 	go func() {
-		ended <- reader.FollowRuns(t.Context(), bus.Message{}, func(bool) {}, func(m bus.Message) error {
+		ended <- followRuns(t.Context(), reader, func(bool) {}, func(m bus.Message) error {
 			if want := seen.Add(1); m.Seq != want {
 				t.Errorf("followed %d, want %d", m.Seq, want)
 			}

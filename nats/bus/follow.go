@@ -13,10 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// suspectTimeout is how long a cluster must report a loss of records until that is believed. A former leader
-// that comes back needs so long to notice what the others wrote since.
-const suspectTimeout = 30 * time.Second
-
 // Follow calls f with every message of a stream after a sequence that matches one of the filters (none: all),
 // in order: first the stored ones, then new ones. It survives reconnects, server restarts and the loss of its
 // consumer without gaps or repeats. It returns when ctx ends or f fails.
@@ -75,22 +71,21 @@ func (b *Reader) followOnce(
 	})
 }
 
-// FollowRuns is Follow of RUNS after the caller's last record (zero: from the start). The error is
-// ErrHistoryReplaced if RUNS no longer holds what the caller or f got. While that is only suspected, suspect is
-// called with true, and with false if it was wrong.
-func (b *Reader) FollowRuns(ctx context.Context, last Message, suspect func(bool), f func(Message) error) error {
-	tail := stream.Tail{Source: b, Suspect: suspect, Timeout: func() time.Duration {
+// FollowRuns is Follow of RUNS after the last record that the caller has read (none: from the start). read returns the
+// last ones, those of f included. The error is ErrHistoryReplaced if RUNS no longer holds them. While that is only
+// suspected, suspect is called with true, and with false if it was wrong.
+func (b *Reader) FollowRuns(ctx context.Context, read func() []stream.Fingerprint, suspect func(bool),
+	f func(Message) error,
+) error {
+	history := stream.Continuation{Source: b, Read: read, Suspect: suspect, Timeout: func() time.Duration {
 		if b.clustered() {
 			return b.suspectTimeout
 		}
 		return 0
 	}}
-	if last.Seq != 0 {
-		tail.Read(last)
-	}
 	check := func(ctx context.Context) error {
 		link := b.link.Load()
-		err := tail.Check(ctx)
+		err := history.Check(ctx)
 		if err == nil {
 			b.verifiedLink.Store(link)
 		}
@@ -99,10 +94,7 @@ func (b *Reader) FollowRuns(ctx context.Context, last Message, suspect func(bool
 		}
 		return err
 	}
-	return b.follow(ctx, subject.Runs, last.Seq, nil, check, &b.left, func(m Message) error {
-		tail.Read(m)
-		return f(m)
-	})
+	return b.follow(ctx, subject.Runs, history.After(), nil, check, &b.left, f)
 }
 
 // Confirmed reports whether RUNS was checked to hold what FollowRuns read, since the connection was last lost.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"ao/nats/stream"
 	"ao/shared/metric"
 
 	"github.com/nats-io/nats.go"
@@ -66,6 +67,6 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	}
 	conn := newConn(nc, js, cfg)
 	requests := &Requests{Conn: conn}
-	reader := &Reader{Conn: conn, askCoordinator: requests.Request, suspectTimeout: suspectTimeout}
+	reader := &Reader{Conn: conn, askCoordinator: requests.Request, suspectTimeout: stream.SuspectTimeout}
 	return &Bus{conn, requests, reader, newLog(conn, reader), &Queues{conn}, &Store{Conn: conn}}, nil
 }

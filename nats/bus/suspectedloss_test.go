@@ -1,15 +1,26 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"ao/nats/bus"
 	"ao/nats/natstest"
+	"ao/nats/stream"
 	"ao/nats/subject"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// followRuns is FollowRuns for a reader that begins at the start.
+func followRuns(ctx context.Context, b *bus.Bus, suspect func(bool), f func(bus.Message) error) error {
+	var tail stream.Tail
+	return b.FollowRuns(ctx, tail.Last, suspect, func(m bus.Message) error {
+		tail.Add(m)
+		return f(m)
+	})
+}
 
 // Who follows RUNS hears that records seem to be lost before it is believed, and that it was not so.
 func TestASuspectedLossIsReported(t *testing.T) {
@@ -38,7 +49,7 @@ func TestASuspectedLossIsReported(t *testing.T) {
 			write(1, 3)
 			var doubts []bool
 			enough := errors.New("enough")
-			err = b.FollowRuns(t.Context(), bus.Message{}, func(is bool) {
+			err = followRuns(t.Context(), b, func(is bool) {
 				doubts = append(doubts, is)
 				if !is || tt.lost {
 					return
@@ -104,7 +115,7 @@ func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
 				t.Error("nobody has looked, and it is confirmed")
 			}
 			enough := errors.New("enough")
-			err = b.FollowRuns(t.Context(), bus.Message{}, func(bool) {}, func(m bus.Message) error {
+			err = followRuns(t.Context(), b, func(bool) {}, func(m bus.Message) error {
 				switch {
 				case m.Seq < 2:
 					return nil
@@ -160,7 +171,7 @@ func TestAPurgedRecordHidesNoReplacedHistory(t *testing.T) {
 	if err := write(1); err != nil {
 		t.Fatal(err)
 	}
-	err = b.FollowRuns(t.Context(), bus.Message{}, func(bool) {}, func(m bus.Message) error {
+	err = followRuns(t.Context(), b, func(bool) {}, func(m bus.Message) error {
 		switch {
 		case m.Seq > 3:
 			return errors.New("it goes on in another history")

@@ -4,77 +4,58 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 )
 
-// comparedRecords is the least number of records that a Tail remembers. The last one that was not purged is compared.
+// comparedRecords is how many records a Tail remembers. The last one that was not purged is compared.
 const comparedRecords = 16
 
-var errSuspectedLoss = errors.New("records that were read seem to be lost; checking again")
-
-// Tail remembers the last records that were read, and checks whether their stream still holds them. It is for one
-// goroutine.
+// Tail remembers the last records that were read of a stream. The zero value is ready.
 type Tail struct {
-	Source interface {
-		State(ctx context.Context) (State, error)
-		Get(ctx context.Context, seq uint64) (Message, error)
-	}
-	Suspect func(is bool) // called when a loss is suspected, and when that was wrong
-	// how long a loss must be reported until it is believed: a former leader that comes back needs time to notice
-	// what the others wrote since
-	Timeout func() time.Duration
-
-	recent    []Message // without bodies
-	suspected time.Time
+	ring    [comparedRecords]Fingerprint
+	read    uint64 // of all records ever
+	scratch []byte
 }
 
-// Read notes a record that was read.
-func (t *Tail) Read(m Message) {
-	if len(t.recent) == 2*comparedRecords {
-		t.recent = append(t.recent[:0], t.recent[comparedRecords:]...)
-	}
-	t.recent = append(t.recent, Message{Seq: m.Seq, Subject: m.Subject, Time: m.Time})
+// Add notes a record that was read.
+func (t *Tail) Add(m Message) {
+	t.ring[t.read%comparedRecords], t.scratch = FingerprintOf(m, t.scratch)
+	t.read++
 }
 
-// Check returns nil if the stream continues what was read: nothing is lost or replaced, and nothing unread was
-// truncated. ErrHistoryReplaced: it does not. Another error: unknown, check again.
-func (t *Tail) Check(ctx context.Context) error {
-	switch holds, err := t.holds(ctx); {
-	case err != nil:
-		return err
-	case holds:
-		if !t.suspected.IsZero() {
-			t.suspected = time.Time{}
-			t.Suspect(false)
-		}
-		return nil
-	case t.suspected.IsZero(): // a leader that was just elected may not know its last records
-		t.suspected = time.Now()
-		t.Suspect(true)
-		return errSuspectedLoss
-	case time.Since(t.suspected) < t.Timeout():
-		return errSuspectedLoss
+// Last returns the fingerprints of the last records, oldest first.
+func (t *Tail) Last() (all []Fingerprint) {
+	for n := t.read - min(t.read, comparedRecords); n < t.read; n++ {
+		all = append(all, t.ring[n%comparedRecords])
 	}
-	return ErrHistoryReplaced
+	return all
 }
 
-func (t *Tail) holds(ctx context.Context) (bool, error) {
-	if len(t.recent) == 0 {
-		return true, nil
-	}
-	s, err := t.Source.State(ctx)
-	if err != nil {
-		return false, err
-	}
-	if last := t.recent[len(t.recent)-1].Seq; s.Last < last || s.First > last+1 {
-		return false, nil
-	}
-	for _, r := range slices.Backward(t.recent) {
-		m, err := t.Source.Get(ctx, r.Seq)
-		if errors.Is(err, ErrNotFound) { // purged: compare the one before
+// TailOf returns the Tail with these last records.
+func TailOf(last []Fingerprint) (t Tail) {
+	t.read = uint64(copy(t.ring[:], last))
+	return t
+}
+
+// Getter returns records of a stream, or ErrNotFound.
+type Getter interface {
+	Get(ctx context.Context, seq uint64) (Message, error)
+}
+
+// Compare compares a stream with the last records that were read of it, oldest first. changed is the sequence of one
+// that is another record now, 0: none. kept is the newest one that was not removed; those before it are older.
+func Compare(ctx context.Context, from Getter, last []Fingerprint) (kept Message, changed uint64, err error) {
+	for _, want := range slices.Backward(last) {
+		m, err := from.Get(ctx, want.Seq)
+		if errors.Is(err, ErrNotFound) {
 			continue
 		}
-		return err == nil && m.Subject == r.Subject && m.Time.Equal(r.Time), err
+		if err != nil {
+			return Message{}, 0, err
+		}
+		if now, _ := FingerprintOf(m, nil); now != want {
+			return Message{}, want.Seq, nil
+		}
+		return m, 0, nil
 	}
-	return true, nil
+	return Message{}, 0, nil
 }

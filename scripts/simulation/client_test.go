@@ -279,20 +279,19 @@ func (c *client) Truncate(ctx context.Context, before uint64) error {
 }
 
 // FollowRuns is bus.Reader's.
-func (c *client) FollowRuns(ctx context.Context, last message, suspect func(bool), f func(message) error) error {
-	tail := stream.Tail{Source: c, Suspect: suspect, Timeout: func() time.Duration {
+func (c *client) FollowRuns(ctx context.Context, read func() []stream.Fingerprint, suspect func(bool),
+	f func(message) error,
+) error {
+	history := stream.Continuation{Source: c, Read: read, Suspect: suspect, Timeout: func() time.Duration {
 		if c.runs.clustered {
 			return suspectTimeout
 		}
 		return 0
 	}}
-	if last.Seq != 0 {
-		tail.Read(last)
-	}
-	for after := last.Seq; ; {
+	for after := history.After(); ; {
 		c.loop.see()
 		link := c.link
-		err := tail.Check(ctx)
+		err := history.Check(ctx)
 		if errors.Is(err, bus.ErrHistoryReplaced) || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
@@ -301,7 +300,7 @@ func (c *client) FollowRuns(ctx context.Context, last message, suspect func(bool
 			continue
 		}
 		c.verified.Store(int64(link))
-		if err := c.follow(ctx, link, &after, func(m message) error { tail.Read(m); return f(m) }); err != nil {
+		if err := c.follow(ctx, link, &after, f); err != nil {
 			return err
 		}
 	}

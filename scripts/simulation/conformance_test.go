@@ -13,6 +13,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/natstest"
+	"ao/nats/stream"
 	"ao/nats/subject"
 )
 
@@ -29,7 +30,8 @@ type recordLog interface {
 	HasRecords(ctx context.Context, after, last uint64) (bool, error)
 	Purge(ctx context.Context, stream, filter string, before uint64) error
 	Truncate(ctx context.Context, before uint64) error
-	FollowRuns(ctx context.Context, last bus.Message, suspect func(bool), f func(bus.Message) error) error
+	FollowRuns(ctx context.Context, read func() []stream.Fingerprint, suspect func(bool),
+		f func(bus.Message) error) error
 	EnsureTaskQueue(ctx context.Context, queue string, start uint64) error
 	TaskQueueState(ctx context.Context, queue string) (bus.TaskQueueState, error)
 	DeleteTaskQueue(ctx context.Context, queue string) error
@@ -174,7 +176,7 @@ func conform(t *testing.T, l recordLog) {
 	// Readers get what is left, in order.
 	var read []uint64
 	stop := errors.New("stop")
-	err = l.FollowRuns(ctx, bus.Message{}, func(bool) {}, func(m bus.Message) error {
+	err = l.FollowRuns(ctx, func() []stream.Fingerprint { return nil }, func(bool) {}, func(m bus.Message) error {
 		read = append(read, m.Seq)
 		if m.Seq == seq {
 			return stop
@@ -194,7 +196,11 @@ func conform(t *testing.T, l recordLog) {
 	must(err)
 	next, err := l.Append(ctx, written("once", 3))
 	must(err)
-	err = l.FollowRuns(ctx, m, func(bool) {}, func(m bus.Message) error {
+	lastRead := func() []stream.Fingerprint {
+		p, _ := stream.FingerprintOf(m, nil)
+		return []stream.Fingerprint{p}
+	}
+	err = l.FollowRuns(ctx, lastRead, func(bool) {}, func(m bus.Message) error {
 		is("the next record", m.Seq, next)
 		return stop
 	})
@@ -202,7 +208,7 @@ func conform(t *testing.T, l recordLog) {
 
 	// Who has read another record there learns that its history was replaced.
 	m.Subject = at("once", 99)
-	err = l.FollowRuns(ctx, m, func(bool) {}, func(bus.Message) error { return stop })
+	err = l.FollowRuns(ctx, lastRead, func(bool) {}, func(bus.Message) error { return stop })
 	is("replaced: "+fmt.Sprint(err), errors.Is(err, bus.ErrHistoryReplaced), true)
 
 	// A task queue's consumer starts where it was first asked to, until it is deleted.

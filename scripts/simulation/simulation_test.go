@@ -176,7 +176,9 @@ type warmLog struct{ *client }
 func (warmLog) State(context.Context) (stream.State, error) { return stream.State{}, nil }
 func (warmLog) Confirmed() bool                             { return true }
 func (warmLog) Connected() bool                             { return true }
-func (warmLog) FollowRuns(_ context.Context, _ message, _ func(bool), f func(message) error) error {
+func (warmLog) FollowRuns(_ context.Context, _ func() []stream.Fingerprint, _ func(bool),
+	f func(message) error,
+) error {
 	for n := range 1000 {
 		id, session := fmt.Sprintf("run_%032x", n), fmt.Sprintf("ses_%032x", n)
 		body, _ := json.Marshal(run.Accepted{V: 1, Spec: run.Spec{ID: id, SessionID: session, Type: run.Start,
