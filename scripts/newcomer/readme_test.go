@@ -36,13 +36,17 @@ func TestTheReadme(t *testing.T) {
 		case strings.HasPrefix(line, "curl -s localhost:8765/runs"):
 			r.run(line, `"status":"completed"`, 20*time.Second)
 		case strings.HasPrefix(line, "nats request"):
-			if _, err := exec.LookPath("nats"); err != nil {
-				t.Logf("SKIPPED: %s: nats is not installed", line)
-				continue
-			}
-			r.run(line+" --server "+r.nats, `"status":"pending"`, 20*time.Second)
-		case line == "scripts/test", strings.Contains(line, "docker compose"):
-			t.Logf("NOT RUN HERE: %s", line) // CI does, and TestTheReadmeWithDocker
+			t.Run("nats", func(t *testing.T) {
+				if _, err := exec.LookPath("nats"); err != nil {
+					t.Skipf("SKIPPED: %s: the NATS command line is not installed", line)
+				}
+				sub := *r
+				sub.t = t
+				sub.run(line+" --server "+r.nats, `"status":"pending"`, 20*time.Second)
+			})
+		case line == "scripts/test":
+			t.Logf("NOT RUN HERE: %s: CI does", line)
+		case strings.Contains(line, "docker compose"): // TestTheReadmeWithDocker
 		default:
 			want, known := expected[line]
 			if !known {
@@ -58,6 +62,57 @@ func TestTheReadme(t *testing.T) {
 	r.up(first[0])
 	r.run("ao runs", "word-count", 20*time.Second)
 	r.run("ao verify", "", 20*time.Second)
+}
+
+// TestTheReadmeWithDocker: the README's lines for Docker, in a clone.
+func TestTheReadmeWithDocker(t *testing.T) {
+	if built, err := filepath.Abs("../../bin/docker-compose"); err == nil && exec.Command("docker", "compose",
+		"version").Run() != nil { // scripts/get-compose has built one, or there is none
+		t.Setenv("DOCKER_CONFIG", t.TempDir())
+		plugins := filepath.Join(os.Getenv("DOCKER_CONFIG"), "cli-plugins")
+		if err := os.Mkdir(plugins, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(built, filepath.Join(plugins, "docker-compose")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, need := range []string{"docker info", "docker compose version"} {
+		if out, err := exec.Command("bash", "-c", need).CombinedOutput(); err != nil {
+			t.Skipf("SKIPPED: %s: %v: %.200s", need, err, out)
+		}
+	}
+	r := newReader(t)
+	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
+	r.env = append(r.env, "COMPOSE_PROJECT_NAME=ao-newcomer-"+port(r.http), "AO_HTTP_PORT="+port(r.http),
+		"AO_NATS_PORT="+port(r.nats))
+	if exec.Command("docker", "buildx", "version").Run() != nil {
+		r.env = append(r.env, "DOCKER_BUILDKIT=0") // compose then builds with the engine's own builder
+	}
+	t.Cleanup(func() {
+		away := exec.Command("docker", "compose", "down", "--volumes", "--rmi", "local", "--timeout", "5")
+		away.Dir, away.Env = r.clone, r.env
+		if out, err := away.CombinedOutput(); err != nil {
+			t.Errorf("docker compose down: %v\n%s", err, out)
+		}
+	})
+	ran := 0
+	for _, line := range r.lines("README.md", "## 60 seconds") {
+		switch {
+		case !strings.Contains(line, "docker compose"):
+			continue
+		case strings.HasPrefix(line, "docker compose up"):
+			r.run(line, "", 0)
+		case strings.HasPrefix(line, "export AO_TOKEN="):
+			r.exports = append(r.exports, line)
+		default:
+			r.run(line, "you", time.Minute)
+		}
+		ran++
+	}
+	if ran != 3 {
+		t.Errorf("the README has %d lines for Docker, this test knows 3", ran)
+	}
 }
 
 // program finds the first program of a client's page.
