@@ -3,9 +3,8 @@
 package compose
 
 import (
-	"fmt"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,12 +18,16 @@ func restored(t *testing.T, s *stack) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "all.backup")
-	script(t, "backup", file)
+	lines := documentedLines(t, "## Back up and restore", "    ")
+	s.line(t, lines[0], file) // scripts/backup
 	s.docker(t, "down", "--volumes", "--timeout", "30")
-	script(t, "restore", file)
-	s.docker(t, "up", "-d", "--no-build")
+	s.line(t, lines[2], file) // scripts/restore, and the coordinator
 	s.keys(t)
 	s.until(t, time.Minute, "/ready says 200", func() error { return s.get("/ready", nil) })
+	if out := s.line(t, lines[3], ""); !strings.Contains(out, waits.RunID) {
+		t.Errorf("%s: it printed\n%s", lines[3], out)
+	}
+	s.line(t, lines[4], "") // the rest, and ao verify
 	if err := s.completed(s.first); err != nil {
 		t.Errorf("the first run, after everything was made anew: %v", err)
 	}
@@ -45,13 +48,4 @@ func restored(t *testing.T, s *stack) {
 	}
 	s.until(t, time.Minute, "a new run completes", func() error { return s.completed(id) })
 	s.verify(t)
-}
-
-func script(t *testing.T, name, file string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "scripts/"+name, file)
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatal(fmt.Errorf("scripts/%s: %w\n%s", name, err, out))
-	}
 }

@@ -55,6 +55,7 @@ func TestStack(t *testing.T) {
 		{"a run over NATS", overNATS},
 		{"three workers share the agents", scaled},
 		{"a rolling restart of each service loses nothing", rolling},
+		{"the documented upgrade refuses nobody and loses nothing", upgraded},
 		{"NATS is killed while batches come, and nothing is lost", killed},
 		{"the history outlives the containers", recreated},
 		{"a backup outlives everything", restored},
@@ -186,7 +187,7 @@ func overNATS(t *testing.T, s *stack) {
 }
 
 func scaled(t *testing.T, s *stack) {
-	s.docker(t, "up", "-d", "--no-build", "--scale", "worker-procedural=3")
+	s.line(t, documentedLines(t, "## Scale out", "- **Workers**: ")[0], "")
 	s.until(t, time.Minute, "three runners are online", func() error { return s.online(3) })
 	var list struct {
 		Agents []struct {
