@@ -21,6 +21,7 @@ func TestAFullHistoryTakesNoNewRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.post("/agents", `{"name":"plain","description":"of a test"}`).want(201)
+	first := s.post("/runs", `{"agent_name":"plain","prompt":"x"}`).want(201)
 	var before map[string]any
 	for range 40 { // so much that the twentieth part of it is room for what is asked until the next look
 		before = s.post("/runs", `{"agent_name":"plain","prompt":"`+strings.Repeat("x", 100<<10)+`"}`).want(201)
@@ -54,6 +55,14 @@ func TestAFullHistoryTakesNoNewRuns(t *testing.T) {
 	if m := s.post("/runs/"+before["run_id"].(string)+"/stop", "").want(200); m["status"] != "stopped" {
 		t.Errorf("%v", m)
 	}
+	limit(func(have uint64) uint64 { return have }) // no more fits at all: it is said, and nothing is lost
+	if m := s.post("/runs/"+first["run_id"].(string)+"/stop", "").want(503); !strings.Contains(
+		m["message"].(string), "The history is full") {
+		t.Errorf("%v", m)
+	}
 	limit(func(have uint64) uint64 { return have + 64<<20 })
+	if m := s.post("/runs/"+first["run_id"].(string)+"/stop", "").want(200); m["status"] != "stopped" {
+		t.Errorf("%v", m)
+	}
 	natstest.Until(t, "new runs are taken again", func() bool { return ask().status == 201 })
 }
