@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"ao/scripts/try"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -21,24 +23,24 @@ import (
 const floorStream = "FLOOR"
 
 func floorCoordinator(ctx context.Context, addr, url string) {
-	nc := must(nats.Connect(url))
+	nc := try.Must(nats.Connect(url))
 	defer nc.Close()
-	js := must(jetstream.New(nc))
-	s := must(js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"},
+	js := try.Must(jetstream.New(nc))
+	s := try.Must(js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: floorStream, Subjects: []string{"floor.>"},
 		Replicas: len(strings.Split(url, ","))}))
-	must(s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+	try.Must(s.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: "work", FilterSubject: "floor.queued.>", AckPolicy: jetstream.AckExplicitPolicy,
 		MaxAckPending: 16384}))
 	var waiting sync.Map // run → chan []byte
-	ended := must(s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"floor.ended.>"},
+	ended := try.Must(s.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{FilterSubjects: []string{"floor.ended.>"},
 		DeliverPolicy: jetstream.DeliverNewPolicy}))
-	follow := must(ended.Consume(func(m jetstream.Msg) {
+	follow := try.Must(ended.Consume(func(m jetstream.Msg) {
 		if ch, ok := waiting.LoadAndDelete(strings.TrimPrefix(m.Subject(), "floor.ended.")); ok {
 			ch.(chan []byte) <- m.Data()
 		}
 	}))
 	defer follow.Stop()
-	l := must(net.Listen("tcp", addr))
+	l := try.Must(net.Listen("tcp", addr))
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		var in struct {
@@ -73,9 +75,9 @@ func floorCoordinator(ctx context.Context, addr, url string) {
 }
 
 func floorWorker(ctx context.Context, url string, slots int) {
-	nc := must(nats.Connect(url))
+	nc := try.Must(nats.Connect(url))
 	defer nc.Close()
-	js := must(jetstream.New(nc))
+	js := try.Must(jetstream.New(nc))
 	var c jetstream.Consumer
 	for c == nil { // until the coordinator has created it
 		var err error
@@ -92,7 +94,7 @@ func floorWorker(ctx context.Context, url string, slots int) {
 	for range slots {
 		free <- struct{}{}
 	}
-	consume := must(c.Consume(func(m jetstream.Msg) {
+	consume := try.Must(c.Consume(func(m jetstream.Msg) {
 		<-free
 		go func() {
 			defer func() { free <- struct{}{} }()

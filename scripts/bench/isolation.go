@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+
+	"ao/scripts/try"
 )
 
 // The extra load of the second side of part apart: runs that match no runner, almost the maximum, and webhooks that
@@ -35,7 +37,7 @@ func (b bench) isolation(ctx context.Context, fsync string) {
 		burst(ctx, all[1].url, []byte(`{"agent_name":"noop","callback_url":"`+receiver.URL+`"}`), 8, hangingWebhooks),
 	} {
 		if l.errors > 0 {
-			fail("%d requests of the burden were refused", l.errors)
+			try.Failf("%d requests of the burden were refused", l.errors)
 		}
 	}
 	for round := range b.rounds + 1 {

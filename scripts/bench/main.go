@@ -26,6 +26,7 @@ import (
 	"syscall"
 	"time"
 
+	"ao/scripts/try"
 	"ao/worker/process"
 )
 
@@ -40,7 +41,7 @@ func main() {
 	if role := os.Getenv("AO_BENCH_ROLE"); role != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		if err := try(func() { roles[role](ctx) }); err != nil {
+		if err := try.Run(func() { roles[role](ctx) }); err != nil {
 			fmt.Fprintln(os.Stderr, role+":", err)
 			os.Exit(1)
 		}
@@ -82,7 +83,7 @@ func main() {
 			if (part == "spawn" || part == "heap" || part == "replay") && fsync != strings.Split(*syncs, ",")[0] {
 				continue // independent of fsync
 			}
-			if err := try(func() { b.part(ctx, part, fsync) }); err != nil {
+			if err := try.Run(func() { b.part(ctx, part, fsync) }); err != nil {
 				fmt.Fprintln(os.Stderr, "bench:", err)
 				os.Exit(1)
 			}
@@ -110,7 +111,7 @@ func (b bench) part(ctx context.Context, part, fsync string) {
 		"heap": b.heap, "replay": b.replay, "apart": b.isolation, "watch": b.watch, "ui": b.ui}
 	f, ok := parts[part]
 	if !ok {
-		fail("no part %q; use sync, async, spawn, heap, replay, apart, watch, ui", part)
+		try.Failf("no part %q; use sync, async, spawn, heap, replay, apart, watch, ui", part)
 	}
 	fmt.Printf("\n== %s, fsync %s\n", part, fsync)
 	f(ctx, fsync)
@@ -273,7 +274,7 @@ func (b bench) heap(ctx context.Context, fsync string) {
 	ours.waitDrained(ctx)
 	before := ours.heap()
 	if l := b.createRuns(ctx, ours.url); l.errors > 0 {
-		fail("%d runs were refused", l.errors)
+		try.Failf("%d runs were refused", l.errors)
 	}
 	ours.waitDrained(ctx)
 	after := ours.heap()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/nats/natstest"
+	"ao/scripts/try"
 )
 
 // proc is a child process: this program in another role.
@@ -20,13 +21,13 @@ type proc struct {
 
 func start(program, role string, env ...string) *proc {
 	if program == "" {
-		program = must(os.Executable())
+		program = try.Must(os.Executable())
 	}
 	p := &proc{role: role, cmd: exec.Command(program)}
 	p.cmd.Env = append(append(os.Environ(), env...), "AO_BENCH_ROLE="+role)
 	p.cmd.Stderr = os.Stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	check(p.cmd.Start())
+	try.Check(p.cmd.Start())
 	return p
 }
 
@@ -60,5 +61,5 @@ func stat(pid int, file string) ([]string, error) {
 
 // freePort returns an unused address on 127.0.0.1, for a server that may also be restarted.
 func freePort() string {
-	return must(natstest.Address())
+	return try.Must(natstest.Address())
 }

@@ -14,6 +14,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/embed"
 	"ao/nats/subject"
+	"ao/scripts/try"
 	"ao/shared/run"
 
 	"golang.org/x/sync/errgroup"
@@ -21,18 +22,18 @@ import (
 
 // replay measures a start with a long history: read from its beginning, and from a checkpoint.
 func (b bench) replay(ctx context.Context, fsync string) {
-	dir := must(os.MkdirTemp("", "ao-bench-"))
+	dir := try.Must(os.MkdirTemp("", "ao-bench-"))
 	defer os.RemoveAll(dir)
-	server := must(embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync,
+	server := try.Must(embed.Start(embed.Config{StoreDir: filepath.Join(dir, "nats"), Listen: "none", Sync: fsync,
 		Log: warnLogger()}))
 	defer server.Close()
-	nc := must(server.Dial(bus.Options("bench", warnLogger())...))
+	nc := try.Must(server.Dial(bus.Options("bench", warnLogger())...))
 	defer nc.Close()
-	records := must(bus.Open(nc, bus.Config{Log: warnLogger()}))
-	check(records.Setup(ctx))
+	records := try.Must(bus.Open(nc, bus.Config{Log: warnLogger()}))
+	try.Check(records.Setup(ctx))
 	begin := time.Now()
 	writeHistory(ctx, records, b.history)
-	state := must(records.State(ctx))
+	state := try.Must(records.State(ctx))
 	fmt.Printf("history of %d runs: %d records, %.0f MiB, written in %.1f s\n", b.history, state.Msgs,
 		float64(state.Bytes)/(1<<20), time.Since(begin).Seconds())
 
@@ -44,7 +45,7 @@ func (b bench) replay(ctx context.Context, fsync string) {
 	var slowest time.Duration // from append to projection, while the checkpoint is written
 	for begin = time.Now(); whole.LastSnapshot().Seq == 0 && time.Since(begin) < time.Minute; {
 		at := time.Now()
-		check(whole.Await(ctx, must(records.AppendBatch(ctx, endedRuns(1)...))))
+		try.Check(whole.Await(ctx, try.Must(records.AppendBatch(ctx, endedRuns(1)...))))
 		slowest = max(slowest, time.Since(at))
 	}
 	s := whole.LastSnapshot()
@@ -87,7 +88,7 @@ func follow(ctx context.Context, b *bus.Bus, dir string) *follower {
 		select {
 		case <-ctx.Done():
 			f.end()
-			check(ctx.Err())
+			try.Check(ctx.Err())
 		case <-tick.C:
 		}
 	}
@@ -114,7 +115,7 @@ func writeHistory(ctx context.Context, b *bus.Bus, runs int) {
 			return err
 		})
 	}
-	check(g.Wait())
+	try.Check(g.Wait())
 }
 
 // endedRuns returns the records of completed runs, each with its own session.

@@ -13,6 +13,7 @@ import (
 
 	"ao/coordinator/serve"
 	"ao/nats/bus"
+	"ao/scripts/try"
 	"ao/shared/config"
 	"ao/shared/executor"
 	"ao/shared/run"
@@ -105,7 +106,7 @@ func workerTags() []string {
 
 // coordinatorConfig returns the default configuration, with settings from AO_BENCH_<NAME>.
 func coordinatorConfig() (cfg serve.Config) {
-	check(config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) {
+	try.Check(config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) {
 		return os.LookupEnv("AO_BENCH_" + name)
 	}, cfg.Settings()...))
 	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), warnLogger()
@@ -115,10 +116,10 @@ func coordinatorConfig() (cfg serve.Config) {
 
 // historyRole writes ended runs before a coordinator is started, and exits.
 func historyRole(ctx context.Context) {
-	n := must(strconv.Atoi(os.Getenv("AO_BENCH_HISTORY")))
-	nc := must(bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "history", warnLogger()))
+	n := try.Must(strconv.Atoi(os.Getenv("AO_BENCH_HISTORY")))
+	nc := try.Must(bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "history", warnLogger()))
 	defer nc.Close()
-	b := must(bus.Open(nc, bus.Config{Log: warnLogger()}))
-	check(b.Setup(ctx))
+	b := try.Must(bus.Open(nc, bus.Config{Log: warnLogger()}))
+	try.Check(b.Setup(ctx))
 	writeHistory(ctx, b, n)
 }

@@ -21,6 +21,7 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/bus"
 	"ao/nats/embed"
+	"ao/scripts/try"
 	"ao/shared/agent"
 	"ao/shared/config"
 	"ao/shared/executor"
@@ -62,7 +63,7 @@ func natsRole(ctx context.Context) {
 		c.Routes = strings.Split(os.Getenv("AO_BENCH_ROUTES"), ",")
 		c.ClusterListen = c.Routes[i]
 	}
-	s := must(embed.Start(c))
+	s := try.Must(embed.Start(c))
 	<-ctx.Done()
 	s.Close()
 }
@@ -75,7 +76,7 @@ func ourCoordinator(ctx context.Context) {
 	config.TuneGC()
 	go debug()
 	cfg := coordinatorConfig()
-	check(serve.Run(ctx, cfg))
+	try.Check(serve.Run(ctx, cfg))
 }
 
 // debug serves the live heap and profiles on a separate port.
@@ -101,26 +102,26 @@ func (noop) Run(context.Context, executor.Invocation, executor.Host) run.Outcome
 }
 
 func ourWorker(ctx context.Context) {
-	check(process.Guard())
+	try.Check(process.Guard())
 	config.TuneGC()
 	go debug()
-	nc := must(bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", warnLogger()))
+	nc := try.Must(bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "worker", warnLogger()))
 	defer nc.Close()
-	b := must(bus.Open(nc, bus.Config{Log: warnLogger()}))
-	check(runWorker(ctx, b))
+	b := try.Must(bus.Open(nc, bus.Config{Log: warnLogger()}))
+	try.Check(runWorker(ctx, b))
 }
 
 // oneRole runs NATS, coordinator and worker in one process, as scripts/up does.
 func oneRole(ctx context.Context) {
-	check(process.Guard())
+	try.Check(process.Guard())
 	config.TuneGC()
 	go debug()
 	cfg := coordinatorConfig()
 	cfg.NATS = serve.NATSConfig{URL: config.Embed, Listen: strings.TrimPrefix(cfg.NATS.URL, "nats://"),
 		Sync: os.Getenv("AO_BENCH_SYNC"), DataDir: os.Getenv("AO_BENCH_DIR"), Log: warnLogger()}
-	cfg.Server = must(serve.OpenNATS(cfg.NATS))
+	cfg.Server = try.Must(serve.OpenNATS(cfg.NATS))
 	defer cfg.Server.Close()
-	nc := must(cfg.Server.DialWorker(ctx, "worker", warnLogger()))
+	nc := try.Must(cfg.Server.DialWorker(ctx, "worker", warnLogger()))
 	defer nc.Close()
 	ended := make(chan error, 1)
 	cfg.Opened = func(own *bus.Bus) {
@@ -132,7 +133,7 @@ func oneRole(ctx context.Context) {
 			ended <- err
 		}()
 	}
-	check(errors.Join(serve.Run(ctx, cfg), <-ended))
+	try.Check(errors.Join(serve.Run(ctx, cfg), <-ended))
 }
 
 // runWorker runs a worker on a bus.
@@ -238,7 +239,7 @@ func (l layout) roles() []string {
 }
 
 func launch(ctx context.Context, l layout) *side {
-	dir := must(os.MkdirTemp("", "ao-bench-"))
+	dir := try.Must(os.MkdirTemp("", "ao-bench-"))
 	s, ok := &side{dir: dir, debug: map[string]string{}}, false
 	defer func() {
 		if !ok {
@@ -278,7 +279,7 @@ func launch(ctx context.Context, l layout) *side {
 	for err := errors.New("not asked"); err != nil; time.Sleep(20 * time.Millisecond) {
 		err = post(c, s.url, probe)
 		if err != nil && wait.Err() != nil {
-			fail("%s does not take runs: %w", l.name, err)
+			try.Failf("%s does not take runs: %w", l.name, err)
 		}
 	}
 	ok = true
@@ -290,7 +291,7 @@ func waitDialable(ctx context.Context, all []string) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for _, address := range all {
-		nc := must(bus.Connect(ctx, address, "probe", warnLogger()))
+		nc := try.Must(bus.Connect(ctx, address, "probe", warnLogger()))
 		defer nc.Close()
 		js, err := jetstream.New(nc)
 		for asked := errors.New("not asked"); err == nil && asked != nil; err = ctx.Err() {
@@ -299,7 +300,7 @@ func waitDialable(ctx context.Context, all []string) {
 			done()
 			time.Sleep(20 * time.Millisecond)
 		}
-		check(err)
+		try.Check(err)
 	}
 }
 
@@ -365,7 +366,7 @@ func (s *side) waitDrained(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for ctx.Err() == nil {
-		r := must(http.Get(s.url + "?status=pending,claimed,running,stopping&limit=1"))
+		r := try.Must(http.Get(s.url + "?status=pending,claimed,running,stopping&limit=1"))
 		text, _ := io.ReadAll(r.Body)
 		r.Body.Close()
 		if strings.HasPrefix(string(text), `{"runs":[]`) {
@@ -373,14 +374,14 @@ func (s *side) waitDrained(ctx context.Context) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	fail("runs are left: %w", ctx.Err())
+	try.Failf("runs are left: %w", ctx.Err())
 }
 
 func (s *side) heap() int64 {
-	r := must(http.Get("http://" + s.debug["coordinator"] + "/heap"))
+	r := try.Must(http.Get("http://" + s.debug["coordinator"] + "/heap"))
 	defer r.Body.Close()
-	text := must(io.ReadAll(r.Body))
-	return must(strconv.ParseInt(string(text), 10, 64))
+	text := try.Must(io.ReadAll(r.Body))
+	return try.Must(strconv.ParseInt(string(text), 10, 64))
 }
 
 // spawnLoop runs the program in loops with pipes for its output, and nothing else.

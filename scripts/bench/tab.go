@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"ao/scripts/try"
+
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/heapprofiler"
 	"github.com/chromedp/cdproto/network"
@@ -25,7 +27,7 @@ func startBrowser(ctx context.Context) (context.Context, context.CancelFunc) {
 	both := func() { end(); stop() }
 	if err := chromedp.Do(browser); err != nil {
 		both()
-		fail("no Chromium starts here (scripts/browser/run installs one): %w", err)
+		try.Failf("no Chromium starts here (scripts/browser/run installs one): %w", err)
 	}
 	return browser, both
 }
@@ -72,7 +74,7 @@ func visit(browser context.Context, url string) *tab {
 		_, noted := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, script)
 		return errors.Join(err, noted)
 	})
-	check(chromedp.Do(p.ctx)) // creates the tab, which lives as long as its context
+	try.Check(chromedp.Do(p.ctx)) // creates the tab, which lives as long as its context
 	p.do(listen, chromedp.Navigate(url))
 	p.until("window.shownAt", time.Minute)
 	return p
@@ -88,7 +90,7 @@ func (p *tab) loaded() (requests, files int, bytes float64) {
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(p.ctx, 2*time.Minute)
 	defer cancel()
-	check(chromedp.Do(ctx, steps...))
+	try.Check(chromedp.Do(ctx, steps...))
 }
 
 // eval returns the value of an expression, or of its promise.
@@ -97,7 +99,7 @@ func eval[T any](p *tab, expression string) T {
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		fail("%w in: %s", err, expression)
+		try.Failf("%w in: %s", err, expression)
 	}
 	return v
 }
@@ -111,7 +113,7 @@ func (p *tab) until(expression string, most time.Duration) {
 		look();
 	})`)
 	if !found {
-		fail("waited in vain: %s; the page shows: %s", expression,
+		try.Failf("waited in vain: %s; the page shows: %s", expression,
 			eval[string](p, "document.body.innerText.slice(0, 600)"))
 	}
 }

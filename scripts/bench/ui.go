@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ao/scripts/try"
 	"ao/shared/executor"
 	"ao/shared/run"
 
@@ -84,7 +85,7 @@ func (s screen) events(ctx context.Context) {
 func (s screen) eventsOf(ctx context.Context, of string) {
 	id, session, err := s.start(ctx, fmt.Sprintf(`{"agent_name":"noop","parameters":{"events":%d,"after":3}}`,
 		s.uiEvents))
-	check(err)
+	try.Check(err)
 	path := map[string]string{"runs": id, "sessions": session}[of]
 	p := visit(s.browser, s.base+"/ui/"+of+"/"+path)
 	defer p.end()
@@ -131,7 +132,7 @@ func (s screen) printScrolling(p *tab, what string) {
 // list measures the list of very many runs.
 func (s screen) list(ctx context.Context) {
 	if l := burst(ctx, s.url, promptBody(), 64, s.uiRuns); l.errors > 0 {
-		fail("%d runs were refused", l.errors)
+		try.Failf("%d runs were refused", l.errors)
 	}
 	s.waitDrained(ctx)
 	p := visit(s.browser, s.base+"/ui/runs?flat=1")
@@ -208,7 +209,7 @@ func (s screen) startAtRate(ctx context.Context) (refused *atomic.Int64, stop fu
 func (s screen) createTree(ctx context.Context) string {
 	all := make([]string, treeSessions)
 	_, root, err := s.start(ctx, `{"agent_name":"noop","parameters":{"prompt":"the root"}}`)
-	check(err)
+	try.Check(err)
 	all[0] = root
 	for first, size := 1, treeFan; first < treeSessions; first, size = first+size, size*treeFan {
 		g, ctx := errgroup.WithContext(ctx)
@@ -220,7 +221,7 @@ func (s screen) createTree(ctx context.Context) string {
 				return err
 			})
 		}
-		check(g.Wait())
+		try.Check(g.Wait())
 	}
 	s.waitDrained(ctx)
 	return root

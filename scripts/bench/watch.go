@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ao/scripts/try"
 )
 
 // watchers is the number of readers of the live list in part watch.
@@ -47,9 +49,9 @@ func openWatchers(ctx context.Context, url string) (bytes *atomic.Int64, stop fu
 	var wg sync.WaitGroup
 	stop = func() { cancel(); wg.Wait() }
 	for range watchers {
-		res := must(http.DefaultClient.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))))
+		res := try.Must(http.DefaultClient.Do(try.Must(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))))
 		if res.StatusCode != http.StatusOK {
-			fail("GET %s: %s", url, res.Status)
+			try.Failf("GET %s: %s", url, res.Status)
 		}
 		wg.Go(func() {
 			defer res.Body.Close()

@@ -29,11 +29,9 @@ var vendoredIn = regexp.MustCompile(`"\./(vendor/[a-z]+-[0-9a-f]+\.js)"`)
 
 // bundleApp bundles the dashboard's own modules into one. It is not minified, for small diffs and readable stack
 // traces. The vendored bundles stay separate files, loaded on first use.
-func bundleApp() (files, error) {
-	dir, err := filepath.Abs(filepath.Join(root, ui))
-	if err != nil {
-		return nil, err
-	}
+func bundleApp() (_ files, err error) {
+	defer caught(&err)
+	dir := must(filepath.Abs(filepath.Join(root, ui)))
 	r := api.Build(api.BuildOptions{
 		EntryPoints:   []string{"app.js"},
 		AbsWorkingDir: dir,
@@ -60,13 +58,8 @@ func bundleApp() (files, error) {
 		}
 		return nil, fmt.Errorf("esbuild: %s", e.Text)
 	}
-	list, err := hashes(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := allUsed(list, r.Metafile); err != nil {
-		return nil, err
-	}
+	list := must(hashes(dir))
+	check(allUsed(list, r.Metafile))
 	return files{appFile: r.OutputFiles[0].Contents, sources: list.text()}, nil
 }
 

@@ -65,18 +65,13 @@ func (l Lock) fetch(dir string) error {
 	return nil
 }
 
-func (p Package) unpack(dir, file string) error {
-	b, err := os.ReadFile(filepath.Join(dir, filepath.Base(file)))
-	if err != nil {
-		return err
-	}
+func (p Package) unpack(dir, file string) (err error) {
+	defer caught(&err)
+	b := must(os.ReadFile(filepath.Join(dir, filepath.Base(file))))
 	if sum := sha512.Sum512(b); base64.StdEncoding.EncodeToString(sum[:]) != p.SHA512 {
 		return fmt.Errorf("its SHA-512 is not the one in %s", lockFile)
 	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		return err
-	}
+	z := must(gzip.NewReader(bytes.NewReader(b)))
 	root := filepath.Join(dir, "node_modules", filepath.FromSlash(p.Name))
 	for t := tar.NewReader(z); ; {
 		h, err := t.Next()
@@ -94,19 +89,13 @@ func (p Package) unpack(dir, file string) error {
 		if !filepath.IsLocal(name) {
 			return fmt.Errorf("the tarball has a file outside of its folder: %q", h.Name)
 		}
-		if err := writeFile(filepath.Join(root, name), t); err != nil {
-			return err
-		}
+		check(writeFile(filepath.Join(root, name), t))
 	}
 }
 
-func writeFile(path string, r io.Reader) error {
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
+func writeFile(path string, r io.Reader) (err error) {
+	defer caught(&err)
+	b := must(io.ReadAll(r))
+	check(os.MkdirAll(filepath.Dir(path), 0o755))
 	return os.WriteFile(path, b, 0o644)
 }

@@ -55,22 +55,13 @@ func (l Lock) write() error {
 }
 
 // resolve asks npm for the dependencies of l.Wants and records versions and hashes. No package code is run.
-func (l *Lock) resolve(dir string) error {
-	b, err := json.Marshal(map[string]any{"name": "bundles", "private": true, "dependencies": l.Wants})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "package.json"), b, 0o644); err != nil {
-		return err
-	}
+func (l *Lock) resolve(dir string) (err error) {
+	defer caught(&err)
+	b := must(json.Marshal(map[string]any{"name": "bundles", "private": true, "dependencies": l.Wants}))
+	check(os.WriteFile(filepath.Join(dir, "package.json"), b, 0o644))
 	args := []string{"install", "--package-lock-only", "--ignore-scripts", "--no-audit", "--no-fund"}
-	if _, err := npm(dir, args...); err != nil {
-		return err
-	}
-	b, err = os.ReadFile(filepath.Join(dir, "package-lock.json"))
-	if err != nil {
-		return err
-	}
+	must(npm(dir, args...))
+	b = must(os.ReadFile(filepath.Join(dir, "package-lock.json")))
 	l.Packages, err = packagesOf(b)
 	return err
 }

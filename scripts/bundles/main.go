@@ -50,7 +50,7 @@ func run(command string) error {
 	case "app":
 		return makeApp()
 	case "check":
-		return check()
+		return checkAll()
 	case "make", "lock":
 		return makeAll(command == "lock")
 	default:
@@ -67,19 +67,14 @@ func makeApp() error {
 	return write(app, dist)
 }
 
-// check compares our own bundle first, which needs no npm package.
-func check() error {
-	app, err := bundleApp()
-	if err != nil {
-		return err
-	}
+// checkAll compares our own bundle first, which needs no npm package.
+func checkAll() (err error) {
+	defer caught(&err)
+	app := must(bundleApp())
 	if err := compare(app); err != nil {
 		return fmt.Errorf("%w; run scripts/bundles/app", err)
 	}
-	lock, err := readLock()
-	if err != nil {
-		return err
-	}
+	lock := must(readLock())
 	made, bundles, err := lock.make(false)
 	if err != nil {
 		return err
@@ -105,34 +100,23 @@ func makeAll(resolve bool) error {
 }
 
 // make builds the vendored bundles in a temporary folder.
-func (l *Lock) make(resolve bool) (files, []Bundle, error) {
-	dir, err := os.MkdirTemp("", "bundles")
-	if err != nil {
-		return nil, nil, err
-	}
+func (l *Lock) make(resolve bool) (_ files, _ []Bundle, err error) {
+	defer caught(&err)
+	dir := must(os.MkdirTemp("", "bundles"))
 	defer os.RemoveAll(dir)
 	if resolve {
-		if err := l.resolve(dir); err != nil {
-			return nil, nil, err
-		}
+		check(l.resolve(dir))
 	}
-	if err := l.fetch(dir); err != nil {
-		return nil, nil, err
-	}
+	check(l.fetch(dir))
 	return build(dir)
 }
 
 // compare returns an error for a committed file that differs from the built one.
-func compare(made files) error {
+func compare(made files) (err error) {
+	defer caught(&err)
 	for _, name := range slices.Sorted(maps.Keys(made)) {
-		b, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			return err
-		}
-		same, err := equal(name, b, made[name])
-		if err != nil {
-			return err
-		}
+		b := must(os.ReadFile(filepath.Join(root, name)))
+		same := must(equal(name, b, made[name]))
 		if !same {
 			return fmt.Errorf("%s differs from the output of scripts/bundles", name)
 		}
@@ -162,16 +146,13 @@ func unpacked(b []byte) ([]byte, error) {
 }
 
 // write replaces folders with the built files.
-func write(made files, folders ...string) error {
+func write(made files, folders ...string) (err error) {
+	defer caught(&err)
 	for _, dir := range folders {
-		if err := os.RemoveAll(filepath.Join(root, dir)); err != nil {
-			return err
-		}
+		check(os.RemoveAll(filepath.Join(root, dir)))
 	}
 	for name, b := range made {
-		if err := writeFile(filepath.Join(root, name), bytes.NewReader(b)); err != nil {
-			return err
-		}
+		check(writeFile(filepath.Join(root, name), bytes.NewReader(b)))
 	}
 	return nil
 }

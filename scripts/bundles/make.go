@@ -46,7 +46,8 @@ func patched(args api.OnLoadArgs) (api.OnLoadResult, error) {
 type files map[string][]byte
 
 // build bundles entries/ with the packages in dir/node_modules.
-func build(dir string) (files, []Bundle, error) {
+func build(dir string) (_ files, _ []Bundle, err error) {
+	defer caught(&err)
 	made, notices := files{}, map[string][]byte{}
 	var bundles []Bundle
 	for _, name := range []string{"base", "editor", "markdown"} {
@@ -60,24 +61,16 @@ func build(dir string) (files, []Bundle, error) {
 		made[vendor+"/"+b.File] = out
 		made[path.Join(ui, name+".js")] = reexport(b.File, exports)
 		for _, in := range inputs {
-			if err := notice(dir, in, notices); err != nil {
-				return nil, nil, err
-			}
+			check(notice(dir, in, notices))
 		}
 	}
 	made[vendor+"/LICENSES.txt"] = licenses(notices)
 	for _, name := range []string{"axe.min.js", "LICENSE", "LICENSE-3RD-PARTY.txt"} {
-		b, err := os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", name))
-		if err != nil {
-			return nil, nil, err
-		}
+		b := must(os.ReadFile(filepath.Join(dir, "node_modules", "axe-core", name)))
 		if path.Ext(name) != ".js" {
 			made[axe+"/"+name] = b
 		} else {
-			made[axe+"/"+name+".gz"], err = packed(b)
-			if err != nil {
-				return nil, nil, err
-			}
+			made[axe+"/"+name+".gz"] = must(packed(b))
 		}
 	}
 	return made, bundles, nil
@@ -103,10 +96,8 @@ func reexport(file string, names []string) []byte {
 
 // bundle builds one file. inputs are the paths of its package files below dir.
 func bundle(dir, name string) (out []byte, exports, inputs []string, err error) {
-	entry, err := os.ReadFile(filepath.Join("entries", name+".js"))
-	if err != nil {
-		return nil, nil, nil, err
-	}
+	defer caught(&err)
+	entry := must(os.ReadFile(filepath.Join("entries", name+".js")))
 	r := api.Build(api.BuildOptions{
 		Stdin:         &api.StdinOptions{Contents: string(entry), ResolveDir: dir, Sourcefile: name + ".js"},
 		AbsWorkingDir: dir,
@@ -138,9 +129,7 @@ func bundle(dir, name string) (out []byte, exports, inputs []string, err error) 
 			Inputs  map[string]struct{ BytesInOutput int }
 		}
 	}
-	if err := json.Unmarshal([]byte(r.Metafile), &meta); err != nil {
-		return nil, nil, nil, err
-	}
+	check(json.Unmarshal([]byte(r.Metafile), &meta))
 	for _, o := range meta.Outputs {
 		exports = slices.Sorted(slices.Values(o.Exports))
 		for input, in := range o.Inputs {

@@ -21,21 +21,13 @@ func asyncjobsQueue(slots int, most time.Duration) *asyncjobs.Queue {
 
 func launchAsyncjobs(most time.Duration) func(context.Context, *bench, plan) (*system, error) {
 	return func(ctx context.Context, b *bench, p plan) (*system, error) {
-		return launchSystem(ctx, b, p, func(s *system) error {
-			at, err := b.nats(ctx, s, p)
-			if err != nil {
-				return err
-			}
-			nc, err := nats.Connect(at.nats, nats.UseOldRequestStyle()) // asyncjobs requires it
-			if err != nil {
-				return err
-			}
+		return launchSystem(ctx, b, p, func(s *system) (err error) {
+			defer caught(&err)
+			at := must(b.nats(ctx, s, p))
+			nc := must(nats.Connect(at.nats, nats.UseOldRequestStyle())) // asyncjobs requires it
 			s.closes = append(s.closes, nc.Close)
-			client, err := asyncjobs.NewClient(asyncjobs.NatsConn(nc),
-				asyncjobs.WorkQueue(asyncjobsQueue(p.slots, most)))
-			if err != nil {
-				return err
-			}
+			client := must(asyncjobs.NewClient(asyncjobs.NatsConn(nc),
+				asyncjobs.WorkQueue(asyncjobsQueue(p.slots, most))))
 			s.accept = func(ctx context.Context, job []byte) error {
 				task, err := asyncjobs.NewTask("noop", job)
 				if err != nil {
@@ -58,41 +50,24 @@ func launchAsyncjobs(most time.Duration) func(context.Context, *bench, plan) (*s
 	}
 }
 
-func asyncjobsWorker(ctx context.Context) error {
-	slots, err := strconv.Atoi(os.Getenv("AO_PEERS_SLOTS"))
-	if err != nil {
-		return err
-	}
-	all, err := strconv.Atoi(os.Getenv("AO_PEERS_QUEUE"))
-	if err != nil {
-		return err
-	}
-	most, err := time.ParseDuration(os.Getenv("AO_PEERS_MOST"))
-	if err != nil {
-		return err
-	}
-	nc, err := nats.Connect(os.Getenv("AO_PEERS_SERVER"), nats.UseOldRequestStyle())
-	if err != nil {
-		return err
-	}
+func asyncjobsWorker(ctx context.Context) (err error) {
+	defer caught(&err)
+	slots := must(strconv.Atoi(os.Getenv("AO_PEERS_SLOTS")))
+	all := must(strconv.Atoi(os.Getenv("AO_PEERS_QUEUE")))
+	most := must(time.ParseDuration(os.Getenv("AO_PEERS_MOST")))
+	nc := must(nats.Connect(os.Getenv("AO_PEERS_SERVER"), nats.UseOldRequestStyle()))
 	defer nc.Close()
-	client, err := asyncjobs.NewClient(asyncjobs.NatsConn(nc), asyncjobs.WorkQueue(asyncjobsQueue(all, most)),
-		asyncjobs.ClientConcurrency(slots))
-	if err != nil {
-		return err
-	}
+	client := must(asyncjobs.NewClient(asyncjobs.NatsConn(nc), asyncjobs.WorkQueue(asyncjobsQueue(all, most)),
+		asyncjobs.ClientConcurrency(slots)))
 	r := newReport()
 	router := asyncjobs.NewTaskRouter()
-	err = router.HandleFunc("noop", func(ctx context.Context, _ asyncjobs.Logger, t *asyncjobs.Task) (any, error) {
+	check(router.HandleFunc("noop", func(ctx context.Context, _ asyncjobs.Logger, t *asyncjobs.Task) (any, error) {
 		var job []byte
 		if err := json.Unmarshal(t.Payload, &job); err != nil {
 			return nil, err
 		}
 		return nil, r.work(ctx, job)
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	r.ready()
 	return client.Run(ctx, router)
 }

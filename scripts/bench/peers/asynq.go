@@ -56,11 +56,9 @@ func launchAsynq(redis []string, set string) func(context.Context, *bench, plan)
 	}
 }
 
-func asynqWorker(ctx context.Context) error {
-	slots, err := strconv.Atoi(os.Getenv("AO_PEERS_SLOTS"))
-	if err != nil {
-		return err
-	}
+func asynqWorker(ctx context.Context) (err error) {
+	defer caught(&err)
+	slots := must(strconv.Atoi(os.Getenv("AO_PEERS_SLOTS")))
 	opt := asynq.RedisClientOpt{Addr: os.Getenv("AO_PEERS_SERVER")}
 	cfg := asynq.Config{Concurrency: slots, LogLevel: asynq.FatalLevel, BaseContext: func() context.Context {
 		return ctx
@@ -76,11 +74,9 @@ func asynqWorker(ctx context.Context) error {
 	}
 	r := newReport()
 	server := asynq.NewServer(opt, cfg)
-	if err := server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
+	check(server.Start(asynq.HandlerFunc(func(ctx context.Context, t *asynq.Task) error {
 		return r.work(ctx, t.Payload())
-	})); err != nil {
-		return err
-	}
+	})))
 	r.ready()
 	<-ctx.Done()
 	server.Shutdown()
@@ -88,21 +84,13 @@ func asynqWorker(ctx context.Context) error {
 }
 
 // redis starts a Redis server and returns its address.
-func (b *bench) redis(ctx context.Context, s *system, keep []string) (string, error) {
-	path, err := findProgram("redis-server")
-	if err != nil {
-		return "", err
-	}
-	addr, err := freeAddr()
-	if err != nil {
-		return "", err
-	}
+func (b *bench) redis(ctx context.Context, s *system, keep []string) (_ string, err error) {
+	defer caught(&err)
+	path := must(findProgram("redis-server"))
+	addr := must(freeAddr())
 	host, port, _ := net.SplitHostPort(addr)
 	args := append([]string{"--bind", host, "--port", port, "--dir", s.dir}, keep...)
-	p, err := s.startProcess(child{kind: "servers", name: "redis", path: path, args: args, log: s.logFile("redis")})
-	if err != nil {
-		return "", err
-	}
+	p := must(s.startProcess(child{kind: "servers", name: "redis", path: path, args: args, log: s.logFile("redis")}))
 	return addr, waitListening(ctx, p, addr)
 }
 

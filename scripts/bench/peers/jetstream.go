@@ -17,39 +17,23 @@ import (
 const queue = "QUEUE"
 
 func launchJetstream(ctx context.Context, b *bench, p plan) (*system, error) {
-	return launchSystem(ctx, b, p, func(s *system) error {
-		at, err := b.nats(ctx, s, p)
-		if err != nil {
-			return err
-		}
+	return launchSystem(ctx, b, p, func(s *system) (err error) {
+		defer caught(&err)
+		at := must(b.nats(ctx, s, p))
 		url := at.nats
-		nc, err := nats.Connect(url)
-		if err != nil {
-			return err
-		}
+		nc := must(nats.Connect(url))
 		s.closes = append(s.closes, nc.Close)
-		js, err := jetstream.New(nc)
-		if err != nil {
-			return err
-		}
-		q, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: queue, Subjects: []string{"queue.>"},
-			Retention: jetstream.WorkQueuePolicy})
-		if err != nil {
-			return err
-		}
+		js := must(jetstream.New(nc))
+		q := must(js.CreateStream(ctx, jetstream.StreamConfig{Name: queue, Subjects: []string{"queue.>"},
+			Retention: jetstream.WorkQueuePolicy}))
 		wait := 30 * time.Second // the default
 		for _, v := range p.env {
 			if text, ok := strings.CutPrefix(v, "AO_PEERS_ACK_WAIT="); ok {
-				wait, err = time.ParseDuration(text)
-				if err != nil {
-					return err
-				}
+				wait = must(time.ParseDuration(text))
 			}
 		}
-		if _, err := q.CreateConsumer(ctx, jetstream.ConsumerConfig{
-			Durable: "work", AckPolicy: jetstream.AckExplicitPolicy, AckWait: wait, MaxAckPending: 16384}); err != nil {
-			return err
-		}
+		must(q.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable: "work", AckPolicy: jetstream.AckExplicitPolicy, AckWait: wait, MaxAckPending: 16384}))
 		s.accept = func(ctx context.Context, job []byte) error {
 			_, err := js.Publish(ctx, "queue.noop", job)
 			return err
@@ -66,28 +50,17 @@ func launchJetstream(ctx context.Context, b *bench, p plan) (*system, error) {
 	})
 }
 
-func jetstreamWorker(ctx context.Context) error {
-	nc, err := nats.Connect(os.Getenv("AO_PEERS_SERVER"))
-	if err != nil {
-		return err
-	}
+func jetstreamWorker(ctx context.Context) (err error) {
+	defer caught(&err)
+	nc := must(nats.Connect(os.Getenv("AO_PEERS_SERVER")))
 	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
-	c, err := js.Consumer(ctx, queue, "work")
-	if err != nil {
-		return err
-	}
-	slots, err := strconv.Atoi(os.Getenv("AO_PEERS_SLOTS"))
-	if err != nil {
-		return err
-	}
+	js := must(jetstream.New(nc))
+	c := must(js.Consumer(ctx, queue, "work"))
+	slots := must(strconv.Atoi(os.Getenv("AO_PEERS_SLOTS")))
 	free := make(chan struct{}, slots)
 	r := newReport()
 	beat, _ := time.ParseDuration(os.Getenv("AO_PEERS_BEAT")) // interval of progress messages; 0: none
-	consume, err := c.Consume(func(m jetstream.Msg) {
+	consume := must(c.Consume(func(m jetstream.Msg) {
 		free <- struct{}{}
 		go func() {
 			defer func() { <-free }()
@@ -110,10 +83,7 @@ func jetstreamWorker(ctx context.Context) error {
 				m.Ack()
 			}
 		}()
-	}, jetstream.PullMaxMessages(slots))
-	if err != nil {
-		return err
-	}
+	}, jetstream.PullMaxMessages(slots)))
 	defer consume.Stop()
 	r.ready()
 	<-ctx.Done()

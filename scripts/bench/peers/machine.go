@@ -86,22 +86,16 @@ func field(path, name string) string {
 }
 
 // fsyncs measures the time of one fsync on an idle disk.
-func fsyncs(dir string, n int) (time.Duration, error) {
-	f, err := os.CreateTemp(dir, "fsync-")
-	if err != nil {
-		return 0, err
-	}
+func fsyncs(dir string, n int) (_ time.Duration, err error) {
+	defer caught(&err)
+	f := must(os.CreateTemp(dir, "fsync-"))
 	defer os.Remove(f.Name())
 	defer f.Close()
 	var took []time.Duration
 	for range n {
 		begin := time.Now()
-		if _, err := f.Write(make([]byte, 1024)); err != nil {
-			return 0, err
-		}
-		if err := f.Sync(); err != nil {
-			return 0, err
-		}
+		must(f.Write(make([]byte, 1024)))
+		check(f.Sync())
 		took = append(took, time.Since(begin))
 	}
 	return median(took), nil

@@ -64,7 +64,8 @@ type bench struct {
 	fsync     string        // of our system, in the growth parts
 }
 
-func command(ctx context.Context, args []string, out, log io.Writer) error {
+func command(ctx context.Context, args []string, out, log io.Writer) (err error) {
+	defer caught(&err)
 	b := &bench{out: out, log: log, text: 600}
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(log)
@@ -91,9 +92,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 	payloads := flags.String("payloads", "256,4096,65536,262144,1048576", "with -growth: bytes of a run's parameters")
 	history := flags.String("history", "0,1000000", "with -growth: ended runs in the history")
 	flags.StringVar(&b.program, "program", "", "scripts/bench, built before; default: it is built")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+	check(flags.Parse(args))
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q; everything is a flag, see -help", flags.Arg(0))
 	}
@@ -105,21 +104,15 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 		}
 	}
 	if *growth {
-		todo, err := b.growthParts(splitList(*parts), map[string]string{"queued": *queued, "queues": *queues,
-			"workers": *workers, "payload": *payloads, "history": *history})
-		if err != nil {
-			return err
-		}
+		todo := must(b.growthParts(splitList(*parts), map[string]string{"queued": *queued, "queues": *queues,
+			"workers": *workers, "payload": *payloads, "history": *history}))
 		return b.runInTempDir(ctx, todo)
 	}
 	var todo []func(context.Context) error
 	for _, part := range splitList(*only) {
 		switch part {
 		case "jobs":
-			chosen, err := b.selectContenders(splitList(*systems))
-			if err != nil {
-				return err
-			}
+			chosen := must(b.selectContenders(splitList(*systems)))
 			todo = append(todo, func(ctx context.Context) error { return b.compare(ctx, chosen) })
 		case "recovery":
 			todo = append(todo, func(ctx context.Context) error { return b.recovery(ctx, splitList(*systems)) })
@@ -132,19 +125,15 @@ func command(ctx context.Context, args []string, out, log io.Writer) error {
 
 // runInTempDir builds scripts/bench and measures in a temporary folder.
 func (b *bench) runInTempDir(ctx context.Context, todo []func(context.Context) error) (err error) {
-	b.dir, err = os.MkdirTemp("", "ao-peers-")
-	if err != nil {
-		return err
-	}
+	defer caught(&err)
+	b.dir = must(os.MkdirTemp("", "ao-peers-"))
 	defer os.RemoveAll(b.dir)
 	if err := os.Chmod(b.dir, 0o711); err != nil { // PostgreSQL runs as another user if this is root
 		return err
 	}
 	if b.program == "" {
 		b.program = filepath.Join(b.dir, "bench")
-		if err := build(ctx, b.program); err != nil {
-			return err
-		}
+		check(build(ctx, b.program))
 	}
 	fmt.Fprintf(b.out, "%s\n\n", b.machine())
 	for _, measure := range todo { // a failure does not skip the rest

@@ -35,21 +35,15 @@ type endpoints struct {
 }
 
 func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, error) {
-	return launchSystem(ctx, b, p, func(s *system) error {
-		at, err := b.nats(ctx, s, p)
-		if err != nil {
-			return err
-		}
+	return launchSystem(ctx, b, p, func(s *system) (err error) {
+		defer caught(&err)
+		at := must(b.nats(ctx, s, p))
 		at.name = name
 		s.at = at
 		if p.before != nil {
-			if err := p.before(s); err != nil {
-				return err
-			}
+			check(p.before(s))
 		}
-		if _, err := b.coordinator(s); err != nil {
-			return err
-		}
+		must(b.coordinator(s))
 		slots := strconv.Itoa(max(p.slots/max(p.workers, 1), 1))
 		s.worker = func(worker string, env ...string) (*proc, error) {
 			env = append(append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE="+name+"-worker", "AO_BENCH_TELL=1",
@@ -73,23 +67,18 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 }
 
 // nats starts a NATS server with the plan's sync setting.
-func (b *bench) nats(ctx context.Context, s *system, p plan) (*endpoints, error) {
+func (b *bench) nats(ctx context.Context, s *system, p plan) (_ *endpoints, err error) {
+	defer caught(&err)
 	var ports [3]string
 	for i := range ports {
-		var err error
-		ports[i], err = freeAddr()
-		if err != nil {
-			return nil, err
-		}
+		ports[i] = must(freeAddr())
 	}
 	at := &endpoints{nats: "nats://" + ports[0], base: "http://" + ports[1], debug: ports[2]}
 	at.env = append([]string{"AO_BENCH_DIR=" + s.dir, "AO_BENCH_HTTP=" + ports[1], "AO_BENCH_NATS=" +
 		at.nats, "AO_BENCH_SYNC=" + p.sync()}, p.env...)
-	if _, err := s.startProcess(child{kind: "servers", name: "nats", path: b.program,
+	must(s.startProcess(child{kind: "servers", name: "nats", path: b.program,
 		env: append(at.env[:len(at.env):len(at.env)], "AO_BENCH_ROLE=nats", "AO_BENCH_DEBUG=127.0.0.1:0"),
-		log: s.logFile("nats")}); err != nil {
-		return nil, err
-	}
+		log: s.logFile("nats")}))
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	return at, poll(ctx, 10*time.Millisecond, func() (bool, error) {

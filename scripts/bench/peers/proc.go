@@ -40,7 +40,8 @@ type child struct {
 	log        string              // file for its stderr, and its stdout unless it reports
 }
 
-func start(c child) (*proc, error) {
+func start(c child) (_ *proc, err error) {
+	defer caught(&err)
 	p := &proc{kind: c.kind, name: c.name, cmd: exec.Command(c.path, c.args...), quit: c.quit,
 		done: make(chan struct{})}
 	if p.quit == nil {
@@ -48,10 +49,7 @@ func start(c child) (*proc, error) {
 	}
 	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AO_") })
 	p.cmd.Env = append(p.cmd.Env, c.env...)
-	file, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, err
-	}
+	file := must(os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))
 	defer file.Close()
 	p.cmd.Stderr = file
 	if c.user != nil {
@@ -60,10 +58,7 @@ func start(c child) (*proc, error) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: c.user}
 	var pipe io.Reader
 	if c.tells {
-		pipe, err = p.cmd.StdoutPipe()
-		if err != nil {
-			return nil, err
-		}
+		pipe = must(p.cmd.StdoutPipe())
 		p.tally = newTally()
 	} else {
 		p.cmd.Stdout = file

@@ -161,8 +161,9 @@ func (b *bench) startAndKill(ctx context.Context, l lossCase) (func() (time.Dura
 	}, nil
 }
 
-func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(context.Context) (time.Duration, error),
-	error) {
+func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (
+	_ func(context.Context) (time.Duration, error), err error) {
+	defer caught(&err)
 	start, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	base, run := "", ""
@@ -182,25 +183,19 @@ func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(con
 		return nil, fmt.Errorf("the job does not start: %w", err)
 	}
 	if l.name == "ours" { // its worker has reported the start
-		if err := poll(start, 5*time.Millisecond, func() (bool, error) {
+		check(poll(start, 5*time.Millisecond, func() (bool, error) {
 			r, err := getRun(start, base, run)
 			return r.Status == "running", err
-		}); err != nil {
-			return nil, err
-		}
+		}))
 	}
 	victim := s.workers()[0]
 	if l.again != "" && !l.after {
-		if err := s.addWorker(start, l.again); err != nil {
-			return nil, err
-		}
+		check(s.addWorker(start, l.again))
 	}
 	s.removeWorker(victim, (*proc).kill)
 	begin := time.Now()
 	if l.after {
-		if err := s.addWorker(start, l.again); err != nil {
-			return nil, err
-		}
+		check(s.addWorker(start, l.again))
 	}
 	return func(ctx context.Context) (time.Duration, error) {
 		err := poll(ctx, 2*time.Millisecond, func() (bool, error) {
@@ -215,20 +210,15 @@ func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (func(con
 }
 
 // createRun starts a run and returns its id.
-func createRun(ctx context.Context, base string, attempts int) (string, error) {
+func createRun(ctx context.Context, base string, attempts int) (_ string, err error) {
+	defer caught(&err)
 	body := `{"agent_name":"noop","parameters":` + string(job(time.Now(), 1))
 	if attempts > 0 {
 		body += fmt.Sprintf(`,"max_attempts":%d`, attempts)
 	}
-	req, err := http.NewRequestWithContext(ctx, "POST", base+"/runs", strings.NewReader(body+"}"))
-	if err != nil {
-		return "", err
-	}
+	req := must(http.NewRequestWithContext(ctx, "POST", base+"/runs", strings.NewReader(body+"}")))
 	req.Header.Set("Content-Type", "application/json")
-	text, err := do(http.DefaultClient, req)
-	if err != nil {
-		return "", err
-	}
+	text := must(do(http.DefaultClient, req))
 	var r runState
 	err = json.Unmarshal([]byte(text), &r)
 	return r.ID, err

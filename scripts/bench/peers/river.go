@@ -35,16 +35,11 @@ func (riverJob) Kind() string { return "noop" }
 
 func launchRiver(commit, set string) func(context.Context, *bench, plan) (*system, error) {
 	return func(ctx context.Context, b *bench, p plan) (*system, error) {
-		return launchSystem(ctx, b, p, func(s *system) error {
-			addr, err := b.postgres(ctx, s, commit)
-			if err != nil {
-				return err
-			}
+		return launchSystem(ctx, b, p, func(s *system) (err error) {
+			defer caught(&err)
+			addr := must(b.postgres(ctx, s, commit))
 			url := "postgres://peers@" + addr + "/postgres?sslmode=disable"
-			pool, err := openPool(ctx, url, set)
-			if err != nil {
-				return err
-			}
+			pool := must(openPool(ctx, url, set))
 			s.closes = append(s.closes, pool.Close)
 			wait, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
@@ -55,17 +50,9 @@ func launchRiver(commit, set string) func(context.Context, *bench, plan) (*syste
 				return fmt.Errorf("PostgreSQL does not answer: %w", err)
 			}
 			driver := riverpgxv5.New(pool)
-			m, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: discardLogger()})
-			if err != nil {
-				return err
-			}
-			if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-				return err
-			}
-			client, err := river.NewClient(driver, &river.Config{Logger: discardLogger()})
-			if err != nil {
-				return err
-			}
+			m := must(rivermigrate.New(driver, &rivermigrate.Config{Logger: discardLogger()}))
+			must(m.Migrate(ctx, rivermigrate.DirectionUp, nil))
+			client := must(river.NewClient(driver, &river.Config{Logger: discardLogger()}))
 			s.accept = func(ctx context.Context, job []byte) error {
 				_, err := client.Insert(ctx, riverJob{job}, nil)
 				return err
@@ -110,16 +97,11 @@ func (w riverNoop) Work(ctx context.Context, j *river.Job[riverJob]) error {
 	return w.work(ctx, j.Args.Raw)
 }
 
-func riverWorker(ctx context.Context) error {
+func riverWorker(ctx context.Context) (err error) {
+	defer caught(&err)
 	set := os.Getenv("AO_PEERS_SET")
-	slots, err := strconv.Atoi(os.Getenv("AO_PEERS_SLOTS"))
-	if err != nil {
-		return err
-	}
-	pool, err := openPool(ctx, os.Getenv("AO_PEERS_SERVER"), set)
-	if err != nil {
-		return err
-	}
+	slots := must(strconv.Atoi(os.Getenv("AO_PEERS_SLOTS")))
+	pool := must(openPool(ctx, os.Getenv("AO_PEERS_SERVER"), set))
 	defer pool.Close()
 	cfg := &river.Config{Logger: discardLogger(), Workers: river.NewWorkers(), Queues: map[string]river.QueueConfig{
 		river.QueueDefault: {MaxWorkers: slots}}}
@@ -131,13 +113,8 @@ func riverWorker(ctx context.Context) error {
 	}
 	r := newReport()
 	river.AddWorker(cfg.Workers, riverNoop{report: r})
-	client, err := river.NewClient(riverpgxv5.New(pool), cfg)
-	if err != nil {
-		return err
-	}
-	if err := client.Start(ctx); err != nil {
-		return err
-	}
+	client := must(river.NewClient(riverpgxv5.New(pool), cfg))
+	check(client.Start(ctx))
 	r.ready()
 	<-ctx.Done()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -146,38 +123,20 @@ func riverWorker(ctx context.Context) error {
 }
 
 // postgres creates a database cluster and starts its server; commit is synchronous_commit. 127.0.0.1 needs no password.
-func (b *bench) postgres(ctx context.Context, s *system, commit string) (string, error) {
-	initdb, err := findProgram("initdb")
-	if err != nil {
-		return "", err
-	}
-	path, err := findProgram("postgres")
-	if err != nil {
-		return "", err
-	}
-	addr, err := freeAddr()
-	if err != nil {
-		return "", err
-	}
+func (b *bench) postgres(ctx context.Context, s *system, commit string) (_ string, err error) {
+	defer caught(&err)
+	initdb := must(findProgram("initdb"))
+	path := must(findProgram("postgres"))
+	addr := must(freeAddr())
 	host, port, _ := net.SplitHostPort(addr)
-	as, err := postgresUser()
-	if err != nil {
-		return "", err
-	}
+	as := must(postgresUser())
 	data := filepath.Join(s.dir, "data")
-	if err := os.Mkdir(data, 0o700); err != nil {
-		return "", err
-	}
+	check(os.Mkdir(data, 0o700))
 	if as != nil {
-		if err := os.Chown(data, int(as.Uid), int(as.Gid)); err != nil {
-			return "", err
-		}
+		check(os.Chown(data, int(as.Uid), int(as.Gid)))
 	}
-	made, err := start(child{name: "initdb", path: initdb, args: []string{"-D", data, "-U", "peers", "-A", "trust",
-		"-E", "UTF8", "--locale=C", "--no-sync"}, user: as, log: s.logFile("postgres")})
-	if err != nil {
-		return "", err
-	}
+	made := must(start(child{name: "initdb", path: initdb, args: []string{"-D", data, "-U", "peers", "-A", "trust",
+		"-E", "UTF8", "--locale=C", "--no-sync"}, user: as, log: s.logFile("postgres")}))
 	select {
 	case <-made.done:
 	case <-ctx.Done():
@@ -189,11 +148,8 @@ func (b *bench) postgres(ctx context.Context, s *system, commit string) (string,
 	}
 	args := []string{"-D", data, "-c", "listen_addresses=" + host, "-c", "port=" +
 		port, "-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "synchronous_commit=" + commit}
-	p, err := s.startProcess(child{kind: "servers", name: "postgres", path: path, args: args, user: as,
-		quit: syscall.SIGINT, log: s.logFile("postgres")})
-	if err != nil {
-		return "", err
-	}
+	p := must(s.startProcess(child{kind: "servers", name: "postgres", path: path, args: args, user: as,
+		quit: syscall.SIGINT, log: s.logFile("postgres")}))
 	return addr, waitListening(ctx, p, addr)
 }
 

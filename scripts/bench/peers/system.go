@@ -53,15 +53,11 @@ type system struct {
 }
 
 // launchSystem starts servers with build, then workers.
-func launchSystem(ctx context.Context, b *bench, p plan, build func(s *system) error) (*system, error) {
-	dir, err := os.MkdirTemp(b.dir, "system-")
-	if err != nil {
-		return nil, err
-	}
+func launchSystem(ctx context.Context, b *bench, p plan, build func(s *system) error) (_ *system, err error) {
+	defer caught(&err)
+	dir := must(os.MkdirTemp(b.dir, "system-"))
 	s := &system{dir: dir}
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, err
-	}
+	check(os.Chmod(dir, 0o711))
 	if err := build(s); err != nil {
 		err = s.withLogs(err)
 		s.end()
