@@ -122,6 +122,15 @@ func (a *app) print(texts ...string) error {
 	return a.outErr
 }
 
+// fetch gets and decodes a document of the API.
+func fetch[T any](ctx context.Context, a *app, path ...string) (v T, err error) {
+	doc, err := a.client.Get(ctx, nil, path...)
+	if err == nil {
+		err = json.Unmarshal(doc, &v)
+	}
+	return v, err
+}
+
 // show prints a document of the API: with --json as it is, otherwise by print.
 func show[T any](a *app, doc json.RawMessage, err error, print func(*app, T) error) error {
 	var v T

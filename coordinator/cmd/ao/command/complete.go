@@ -46,8 +46,8 @@ func completeNoFiles(c *cobra.Command) {
 // completer completes arguments with names known to the coordinator.
 type completer struct{ app *app }
 
-// complete returns the names in a list of the API with descriptions; none on any error.
-func (k completer) complete(c *cobra.Command, of, name string, describe func(map[string]string) string) []string {
+// complete returns the names in a list of the API with descriptions from these members; none on any error.
+func (k completer) complete(c *cobra.Command, of, name string, describe ...string) []string {
 	if k.app.connect() != nil {
 		return nil
 	}
@@ -75,46 +75,40 @@ func (k completer) complete(c *cobra.Command, of, name string, describe func(map
 		for member, v := range members {
 			words[member] = plainValue(v)
 		}
-		all = append(all, screen.Line(words[name])+"\t"+screen.Truncate(describe(words), noteWidth))
+		var parts []string
+		for _, d := range describe {
+			if words[d] != "" {
+				parts = append(parts, words[d])
+			}
+		}
+		all = append(all, screen.Line(words[name])+"\t"+screen.Truncate(strings.Join(parts, ", "), noteWidth))
 	}
 	return all
 }
 
-func describeBy(names ...string) func(map[string]string) string {
-	return func(words map[string]string) string {
-		var parts []string
-		for _, n := range names {
-			if words[n] != "" {
-				parts = append(parts, words[n])
-			}
-		}
-		return strings.Join(parts, ", ")
+// first completes only the first argument.
+func (k completer) first(c *cobra.Command, args []string, of, name string, describe ...string) ([]string,
+	cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
 	}
+	return k.complete(c, of, name, describe...), noFiles
 }
 
 func (k completer) agents(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	return k.complete(c, "agents", "name", describeBy("description")), noFiles
+	return k.first(c, args, "agents", "name", "description")
 }
 
 func (k completer) runs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	return k.complete(c, "runs", "run_id", describeBy("agent_name", "status")), noFiles
+	return k.first(c, args, "runs", "run_id", "agent_name", "status")
 }
 
 func (k completer) sessions(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return k.complete(c, "sessions", "session_id", describeBy("agent_name", "status")), noFiles
+	return k.complete(c, "sessions", "session_id", "agent_name", "status"), noFiles
 }
 
 func (k completer) runners(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	return k.complete(c, "runners", "runner_id", describeBy("executor_profile", "hostname", "status")), noFiles
+	return k.first(c, args, "runners", "runner_id", "executor_profile", "hostname", "status")
 }
 
 // runsOrSessions completes runs, or sessions if the argument starts with s.
@@ -155,6 +149,5 @@ func (k completer) schemas(c *cobra.Command, args []string, _ string) ([]string,
 	if len(args) > 0 && c.Name() != "run" && c.Name() != "validate" {
 		return nil, noFiles
 	}
-	return k.complete(c, "schemas", "name", func(words map[string]string) string { return words["description"] }),
-		noFiles
+	return k.complete(c, "schemas", "name", "description"), noFiles
 }

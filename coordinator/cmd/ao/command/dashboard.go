@@ -52,12 +52,8 @@ func (a *app) printAddress(at string) error {
 // server and no log sees it.
 func (a *app) dashboardURLs(ctx context.Context) (plain, login string, err error) {
 	plain = a.client.URL() + "/ui/"
-	doc, err := a.client.Get(ctx, nil, "me")
-	if err != nil {
-		return "", "", err
-	}
-	var caller me
-	if err := json.Unmarshal(doc, &caller); err != nil || !caller.Login {
+	caller, err := fetch[me](ctx, a, "me")
+	if err != nil || !caller.Login {
 		return plain, plain, err
 	}
 	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"login", "codes"}})

@@ -31,11 +31,7 @@ it ends, of a session until Ctrl-C. Lost connections are resumed without gaps.`,
 			return err
 		}
 		if path[0] == "runs" {
-			var r run.Run
-			doc, err := a.client.Get(ctx, nil, path...)
-			if err == nil {
-				err = json.Unmarshal(doc, &r)
-			}
+			r, err := fetch[run.Run](ctx, a, path...)
 			if err != nil {
 				return err
 			}

@@ -120,34 +120,22 @@ func errorText(err error) string {
 // refusalLines formats an error of the API: message, violations, fields, hint.
 func refusalLines(r *client.APIError) []string {
 	lines := faultLines(r.Fault)
-	var hint, agent, field, scope, run, session string
+	fields := map[string]string{}
 	for _, f := range r.Fault.Fields {
-		switch f.Name {
-		case "hint":
-			hint = plainValue(f.Value)
-		case "agent_name":
-			agent = plainValue(f.Value)
-		case "field":
-			field = plainValue(f.Value)
-		case "scope":
-			scope = plainValue(f.Value)
-		case "run_id":
-			run = plainValue(f.Value)
-		case "session_id":
-			session = plainValue(f.Value)
-		}
+		fields[f.Name] = plainValue(f.Value)
 	}
+	hint, agent, scope := fields["hint"], fields["agent_name"], fields["scope"]
 	switch {
 	case hint != "":
 	case r.Fault.Code == "parameter_validation_failed" && agent != "":
 		hint = fmt.Sprintf("'ao agents show %s' lists its parameters", screen.Line(agent))
 	case r.Fault.Code == "SchemaNotFound":
 		hint = "'ao schemas' lists them"
-	case r.Status == 404 && (agent != "" || field == "agent_name"):
+	case r.Status == 404 && (agent != "" || fields["field"] == "agent_name"):
 		hint = "'ao agents' lists them"
-	case r.Status == 404 && run != "":
+	case r.Status == 404 && fields["run_id"] != "":
 		hint = "'ao runs' lists them"
-	case r.Status == 404 && session != "":
+	case r.Status == 404 && fields["session_id"] != "":
 		hint = "'ao sessions' lists them"
 	case r.Status == 503:
 		hint = "if this persists, 'ao doctor' and the coordinator's log show the cause"
@@ -171,8 +159,7 @@ func refusalLines(r *client.APIError) []string {
 
 // omittedFields are fields of an error that add nothing for people.
 var omittedFields = map[string]bool{"parameters_schema": true, "hint": true, "agent_name": true, "exit_code": true,
-	"near":                true,
-	"retry_after_seconds": true}
+	"near": true, "retry_after_seconds": true}
 
 // faultLines formats an error of the API or of a run: message and code, then its fields.
 func faultLines(f *fault.Fault) []string {

@@ -247,12 +247,8 @@ func waitCommand(a *app) *cobra.Command {
 	c.Flags().Var(&limit, "timeout", "how long to wait, such as 90s; the run continues after it (default: no limit)")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "do not show progress")
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		doc, err := a.client.Get(ctx, nil, "runs", args[0])
+		r, err := fetch[run.Run](ctx, a, "runs", args[0])
 		if err != nil {
-			return err
-		}
-		var r run.Run
-		if err := json.Unmarshal(doc, &r); err != nil {
 			return err
 		}
 		return a.awaitRun(ctx, r, time.Duration(limit), quiet || r.Status.Final())

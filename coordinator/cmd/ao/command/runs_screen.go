@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -76,11 +75,9 @@ func (s *runScreen) update(change func()) {
 }
 
 func (s *runScreen) changes(c client.RunChanges) error {
-	changed := make([]run.Run, len(c.Runs))
-	for i, doc := range c.Runs {
-		if err := json.Unmarshal(doc, &changed[i]); err != nil {
-			return err
-		}
+	var changed []run.Run
+	if err := decodeAll(c.Runs, &changed); err != nil {
+		return err
 	}
 	short := false
 	s.update(func() {

@@ -116,30 +116,21 @@ func (t *top) fetch(ctx context.Context) (now snapshot, err error) {
 	if err != nil {
 		return now, err
 	}
-	for _, doc := range runners.Items {
-		var r runner
-		if err := json.Unmarshal(doc, &r); err != nil {
-			return now, err
-		}
-		now.runners = append(now.runners, r)
-	}
-	for _, doc := range runs.Items {
-		var r run.Run
-		if err := json.Unmarshal(doc, &r); err != nil {
-			return now, err
-		}
-		now.runs = append(now.runs, r)
-	}
-	now.doc, err = json.Marshal(map[string]any{"status": status, "runners": nonNil(runners.Items),
-		"runs": nonNil(runs.Items)})
-	return now, err
+	now.doc, err = json.Marshal(map[string]any{"status": status, "runners": append([]json.RawMessage{},
+		runners.Items...), "runs": append([]json.RawMessage{}, runs.Items...)})
+	return now, errors.Join(err, decodeAll(runners.Items, &now.runners), decodeAll(runs.Items, &now.runs))
 }
 
-func nonNil(all []json.RawMessage) []json.RawMessage {
-	if all == nil {
-		return []json.RawMessage{}
+// decodeAll appends decoded documents to a list.
+func decodeAll[T any](docs []json.RawMessage, to *[]T) error {
+	for _, doc := range docs {
+		var v T
+		if err := json.Unmarshal(doc, &v); err != nil {
+			return err
+		}
+		*to = append(*to, v)
 	}
-	return all
+	return nil
 }
 
 // print prints one snapshot as text or JSON.
