@@ -5,7 +5,6 @@ package audit
 
 import (
 	"log/slog"
-	"net/http"
 	"time"
 
 	"ao/coordinator/access"
@@ -108,23 +107,13 @@ type Entry struct {
 	Count  uint64 `json:"count,omitempty"`  // audit.lost, audit.omitted: how many lines are missing here
 }
 
-// statuses is the HTTP status of a fault, for every entry point.
-var statuses = map[fault.Kind]int{
-	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest,
-	fault.Unauthorized: http.StatusUnauthorized,
-	fault.Forbidden:    http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
-	fault.Stale:    http.StatusPreconditionFailed,
-	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests,
-	fault.Unavailable: http.StatusServiceUnavailable,
-}
-
 // Outcome returns the status and error code of a request; done is the status of success.
 func Outcome(done int, err error) (status int, code string) {
 	if err == nil {
 		return done, ""
 	}
 	f := fault.Of(err)
-	return statuses[f.Kind], f.Code
+	return f.Kind.Status(), f.Code
 }
 
 // attrs returns the entry as log attributes.

@@ -19,16 +19,6 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// status maps kinds of faults to HTTP codes.
-var status = map[fault.Kind]int{
-	fault.Internal: http.StatusInternalServerError, fault.Invalid: http.StatusBadRequest,
-	fault.Unauthorized: http.StatusUnauthorized,
-	fault.Forbidden:    http.StatusForbidden, fault.NotFound: http.StatusNotFound, fault.Conflict: http.StatusConflict,
-	fault.Stale:    http.StatusPreconditionFailed,
-	fault.TooLarge: http.StatusRequestEntityTooLarge, fault.Busy: http.StatusTooManyRequests,
-	fault.Unavailable: http.StatusServiceUnavailable,
-}
-
 // handler returns what a route answers, or an error. Only streams write themselves; they return written.
 type handler func(*gin.Context) (any, error)
 
@@ -93,7 +83,7 @@ func (a *answers) refuse(g *gin.Context, err error) {
 		seconds := int64((max(f.RetryAfter, time.Second) + time.Second - 1) / time.Second)
 		g.Writer.Header().Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
-	a.write(g, reply{status: status[f.Kind], body: f})
+	a.write(g, reply{status: f.Kind.Status(), body: f})
 }
 
 func (a *answers) noRoute(g *gin.Context) {

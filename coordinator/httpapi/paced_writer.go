@@ -35,8 +35,8 @@ func (p *pacedWriter) Write(b []byte) (int, error) {
 // fault returns the refusal. A status without its own kind is Invalid.
 func (p *pacedWriter) fault() *fault.Fault {
 	kind := fault.Invalid
-	for k, code := range status {
-		if code == p.refusal {
+	for k := range fault.Unavailable + 1 {
+		if k.Status() == p.refusal {
 			kind = k
 		}
 	}

@@ -78,7 +78,7 @@ func Starting(w http.ResponseWriter, r *http.Request, why *fault.Fault) {
 		_ = encode(&b, state{"ok"})
 	} else {
 		h.Set("Retry-After", "1")
-		w.WriteHeader(status[why.Kind])
+		w.WriteHeader(why.Kind.Status())
 		_ = encode(&b, why)
 	}
 	_ = send(w, b.Bytes())

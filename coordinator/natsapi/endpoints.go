@@ -161,13 +161,8 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	if s.cfg.Temporary(err) {
 		return fault.Wrap(fault.Unavailable, "", "The agent is not registered yet", err)
 	}
-	switch fault.KindOf(err) {
-	case fault.Busy, fault.Unavailable:
+	if fault.Retryable(err) {
 		return err
-	case fault.Internal:
-		if err != nil {
-			return err
-		}
 	}
 	s.record(audit.Inbox, audit.RunCreate, audit.Targets{Run: acc.RunID, Session: acc.SessionID}, 201, err)
 	if to != "" {

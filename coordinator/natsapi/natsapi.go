@@ -25,12 +25,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 )
 
-// status maps kinds of faults to the codes of HTTP.
-var status = map[fault.Kind]int{
-	fault.Internal: 500, fault.Invalid: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.NotFound: 404,
-	fault.Conflict: 409, fault.Stale: 412, fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503,
-}
-
 // endpointConcurrency is how many requests of one endpoint are handled at a time; others wait in the connection.
 const endpointConcurrency = 256
 
@@ -189,7 +183,7 @@ func endSpan(span trace.Span, v reply, err error) {
 	if span.IsRecording() {
 		if err != nil {
 			f := fault.Of(err)
-			v.status = status[f.Kind]
+			v.status = f.Kind.Status()
 			if v.status >= 500 {
 				span.SetError(f.Code)
 			}
@@ -206,7 +200,7 @@ func (s *service) answer(e *endpoint, to string, v reply, err error, took time.D
 	e.counts.nanos.Add(int64(took))
 	code := v.status
 	if f != nil {
-		code = status[f.Kind]
+		code = f.Kind.Status()
 	}
 	e.durations.Get(code).ObserveDuration(took)
 	level := slog.LevelDebug
@@ -231,19 +225,19 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 	var f *fault.Fault
 	if err != nil {
 		f = fault.Of(err)
-		v = reply{status[f.Kind], f}
+		v = reply{f.Kind.Status(), f}
 	}
 	raw, encErr := strictjson.Encode(v.body)
 	if most := s.nc.MaxPayload() - 4096; encErr == nil && most > 0 && int64(len(raw)) > most {
 		f = fault.Newf(fault.TooLarge, "The answer has %d bytes, more than a NATS message holds; read it over HTTP",
 			len(raw))
-		v.status = status[f.Kind]
+		v.status = f.Kind.Status()
 		raw, encErr = strictjson.Encode(f)
 	}
 	if encErr != nil {
 		s.log.Error("answer cannot be encoded", "err", encErr)
 		f = fault.Of(encErr)
-		v.status = status[f.Kind]
+		v.status = f.Kind.Status()
 		raw, _ = strictjson.Encode(f)
 	}
 	if !subject.ReplyAllowed(to) { // no reply subject, or one that must not be published to

@@ -195,13 +195,8 @@ func each(ctx context.Context, groups [][]string, do func(ctx context.Context, i
 					return ctx.Err()
 				}
 				got, err := do(ctx, id)
-				switch fault.KindOf(err) {
-				case fault.Busy, fault.Unavailable:
+				if fault.Retryable(err) {
 					return err
-				case fault.Internal:
-					if err != nil {
-						return err
-					}
 				}
 				all[i] = append(all[i], outcome{got, err})
 			}

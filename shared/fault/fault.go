@@ -13,7 +13,7 @@ import (
 // Kind says what a caller may do about an error.
 type Kind uint8
 
-// The kinds. Each ingress has one table from kinds to its own replies.
+// The kinds.
 const (
 	Internal     Kind = iota // our failure; no details are shown
 	Invalid                  // fix the request
@@ -35,6 +35,18 @@ var codes = [...]string{"internal", "invalid_request", "unauthorized", "forbidde
 	"precondition_failed", "too_large", "too_many_pending", "unavailable"}
 
 func (k Kind) String() string { return kinds[k] }
+
+// statuses are the kinds' codes in HTTP, which every ingress speaks.
+var statuses = [...]int{500, 400, 401, 403, 404, 409, 412, 413, 429, 503}
+
+// Status is the kind's code in HTTP.
+func (k Kind) Status() int { return statuses[k] }
+
+// Retryable reports whether an error is not about the request: the same one may be accepted later.
+func Retryable(err error) bool {
+	k := KindOf(err)
+	return err != nil && (k == Internal || k == Busy || k == Unavailable)
+}
 
 // Field is a further member of a fault's body.
 type Field struct {

@@ -38,7 +38,7 @@ func writeError(w http.ResponseWriter, err error) {
 	if f.RetryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds())))
 	}
-	writeJSON(w, httpStatus[f.Kind], f)
+	writeJSON(w, f.Kind.Status(), f)
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -13,12 +13,6 @@ import (
 	"ao/shared/fault"
 )
 
-// httpStatus is the HTTP status of each kind of fault.
-var httpStatus = map[fault.Kind]int{
-	fault.Invalid: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.NotFound: 404, fault.Conflict: 409,
-	fault.TooLarge: 413, fault.Busy: 429, fault.Unavailable: 503, fault.Internal: 500,
-}
-
 // route is one route. In its path * matches one segment, ** at the end one or more.
 type route struct {
 	method, path string
