@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"ao/coordinator/projection"
@@ -24,8 +25,7 @@ func (e *EndWriter) AttemptKey(a projection.Active) string {
 // FailDamaged fails a run whose claim or end the history has lost, and which is therefore not attempted again. evidence
 // says how it is known that it had begun.
 func (e *EndWriter) FailDamaged(ctx context.Context, a projection.Active, evidence string) error {
-	f := fault.New(fault.Internal, CodeDamaged, "The history lost records, and with them what became of this run; "+
-		"it had begun, and is not started again").With("evidence", evidence)
+	f := damaged(evidence)
 	e.Log.Warn("run failed: the history is damaged", "run", a.Spec.ID, "evidence", evidence)
 	if a.Claim == nil {
 		return e.EndWaiting(ctx, a, run.Failed, f)
@@ -42,4 +42,42 @@ func (e *EndWriter) FailDamaged(ctx context.Context, a projection.Active, eviden
 		}
 	}
 	return e.end(ctx, a, run.Failed, f)
+}
+
+func damaged(evidence string) *fault.Fault {
+	return fault.New(fault.Internal, CodeDamaged, "The history lost records, and with them what became of this run; "+
+		"it had begun, and is not started again").With("evidence", evidence)
+}
+
+// AcceptDamaged accepts a run that another record carries and that had begun before the history was damaged, and fails
+// it. Its claim comes first, so that no worker starts it again.
+func (e *EndWriter) AcceptDamaged(ctx context.Context, accepted bus.Entry) error {
+	q, err := run.DecodeQueued(accepted.Body, nil)
+	if err != nil {
+		return err
+	}
+	a := projection.Active{Spec: &q.Spec}
+	all, err := e.WaitingEnd(ctx, a, run.Failed, damaged("another record carries it"))
+	if err != nil {
+		return err
+	}
+	e.Log.Warn("run failed: the history is damaged", "run", q.ID)
+	for _, one := range []bus.Entry{all[0], accepted} { // a claim that is there does as well
+		if err := e.Records.Put(ctx, one); err != nil {
+			return err
+		}
+	}
+	first, err := e.lastOrZero(ctx, accepted.Subject)
+	if err != nil {
+		return err
+	}
+	err = e.Records.Append(ctx, all[1])
+	if !errors.Is(err, bus.ErrTaken) {
+		return bus.OutcomeUnknown(ctx, err)
+	}
+	if m, err := e.lastOrZero(ctx, all[1].Subject); err != nil || m.Seq > first.Seq { // another coordinator's
+		return err
+	}
+	all[1].Subject = subject.Ended(subject.Partition(q.SessionID), q.ID, e.Records.keys.Of(q.ID, a.AttemptNumber()+1))
+	return e.Records.Put(ctx, all[1]) // the one before is lost, or older than the run
 }

@@ -207,7 +207,7 @@ func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.
 	case exists == earlierEnd:
 		return e.replaceEnd(ctx, a, end, since)
 	case taken && exists == noEnd && e.Damaged(max(since, a.FirstSeq)):
-		return e.endBehindUnreadable(ctx, a, end)
+		return endBehindUnreadable(ctx, e, a, end)
 	case taken && exists == noEnd: // it existed and was removed: whoever removed it goes on
 		return nil
 	case taken:
@@ -219,7 +219,7 @@ func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.
 // endBehindUnreadable appends records that end an attempt of a damaged history, and that were refused although their
 // subjects gave nothing. If that happens again, there is a record that NATS cannot read: the end record, the last one,
 // is written under the key of the next attempt, and ends the run. No worker has that key.
-func (e *EndWriter) endBehindUnreadable(ctx context.Context, a projection.Active, all ...bus.Entry) error {
+func endBehindUnreadable(ctx context.Context, e *EndWriter, a projection.Active, all ...bus.Entry) error {
 	seq, err := e.Records.AppendBatch(ctx, all...)
 	if err == nil {
 		e.Records.NoteWritten(seq)

@@ -82,7 +82,7 @@ func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, s
 		return bus.ErrTaken
 	}
 	if claim.Seq == 0 && end.Seq == 0 && e.Damaged(a.FirstSeq) {
-		if err := e.endBehindUnreadable(ctx, a, all...); err != nil {
+		if err := endBehindUnreadable(ctx, e, a, all...); err != nil {
 			return err
 		}
 		return e.Barrier.CatchUp(ctx)

@@ -192,7 +192,7 @@ func TestAnEmptyFolderAndAnEmptyBucket(t *testing.T) {
 // also after a restart.
 func TestDeletionsAreNoDamage(t *testing.T) {
 	t.Parallel()
-	r := fill(t, natstest.Load(120, 400))
+	r := fill(t, natstest.Load(120, 1000))
 	other := r.another(func(c *serve.Config) { r.on(c); c.NATS.DataDir = t.TempDir() })
 	var ids []string
 	for cursor := ""; ; {

@@ -86,19 +86,20 @@ func (j *verifier) rotNATS(ctx context.Context, rng *rand.Rand, round int) (r ro
 		return r, err
 	}
 	j.settle(ctx)
-	before := j.runs
-	j.runs = nil
-	if err := j.readRuns(ctx); err != nil {
-		return r, err
-	}
-	damaged := j.checkRotLedger(ctx, &r)
-	j.checkRotRuns(&r, before, damaged)
-	for _, at := range j.s.urls { // a damage that the ledger has found holds starts for a lease
+	damaged := j.checkRotLedger(ctx, &r) // it may be who finds the damage, and then the history is read again
+	for _, at := range j.s.urls {        // a damage that the ledger has found holds starts for a lease
 		err := waitWithin(ctx, time.Minute, at+" is ready again", func() bool { return j.s.ready(ctx, at) })
 		if err != nil {
 			return r, err
 		}
 	}
+	j.settle(ctx)
+	before := j.runs
+	j.runs = nil
+	if err := j.readRuns(ctx); err != nil {
+		return r, err
+	}
+	j.checkRotRuns(&r, before, damaged)
 	var t tear
 	if err := j.countRepeatedStarts(&t); err != nil {
 		return r, err

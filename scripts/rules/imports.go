@@ -100,7 +100,7 @@ var packageImports = []struct {
 	{"ao/coordinator/control/damage", []string{"ao/shared/...", "ao/nats/subject", "ao/coordinator/highwater",
 		"ao/coordinator/projection"}},
 	{"ao/coordinator/control/completion", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject",
-		"ao/coordinator/projection"}},
+		"ao/coordinator/projection", "ao/coordinator/record"}},
 	{"ao/coordinator/control/stopping", []string{"ao/shared/...", "ao/nats/bus", "ao/coordinator/projection"}},
 	{"ao/coordinator/control/callback", []string{"ao/shared/...", "ao/nats/bus", "ao/coordinator/control",
 		"ao/coordinator/control/pool", "ao/coordinator/projection", "ao/coordinator/record"}},

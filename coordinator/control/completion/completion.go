@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
+	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/fault"
 	"ao/shared/run"
 
 	"golang.org/x/sync/errgroup"
@@ -33,6 +35,7 @@ type Controller struct {
 	Records interface {
 		Put(ctx context.Context, e bus.Entry) error
 		AppendCarriedEnd(ctx context.Context, a projection.Active) error
+		AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 	}
 	Repair interface {
 		RemoveStale(ctx context.Context, run, session string, after uint64) error
@@ -88,16 +91,20 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 // acceptReserved accepts a run that its session's or its callback's record carries. A crash of NATS may have lost the
 // run's own records and kept what its worker wrote.
 func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservation) error {
-	if err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID, p.Seq); err != nil {
-		return err
+	stale := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID, p.Seq)
+	damaged := stale != nil && fault.Of(stale).Code == record.CodeDamaged // it had begun
+	if stale != nil && !damaged {
+		return stale
 	}
 	body, err := c.History.ReservedRecord(ctx, p)
 	if err != nil || !c.History.IsReserved(p.RunID) || !c.History.Confirmed() {
 		return err
 	}
-	if err := c.Records.Put(ctx,
-		bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID),
-			Body: body}); err != nil {
+	accepted := bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}
+	if damaged {
+		return c.Records.AcceptDamaged(ctx, accepted)
+	}
+	if err := c.Records.Put(ctx, accepted); err != nil {
 		return err
 	}
 	c.Repair.RemoveEarlier(ctx, p.RunID, p.SessionID)

@@ -1,0 +1,50 @@
+package serve_test
+
+import (
+	"testing"
+
+	"ao/coordinator/ledger"
+	"ao/nats/natstest"
+	"ao/shared/run"
+)
+
+// TestACarriedRunOfADamage: the record of a session carries its first run, whose own records are lost. A run that had
+// begun is accepted again under its id, and fails. It is not started again.
+func TestACarriedRunOfADamage(t *testing.T) {
+	t.Parallel()
+	for _, evidence := range []string{"a coordinator", "its end"} {
+		t.Run(evidence, func(t *testing.T) {
+			t.Parallel()
+			r := fill(t, 8)
+			a := r.submit(`{"agent_name":"tool","session_id":"ses_own"}`)
+			r.until(a.RunID, run.Completed)
+			r.marked(r.dir)
+			s := r.stack
+			if evidence == "a coordinator" {
+				r.remove(a.RunID, a.SessionID, "queued claim end")
+			} else {
+				r.stop()
+				r.dir = t.TempDir()
+				r.remove(a.RunID, a.SessionID, "queued claim")
+				s = start(t, r.on)
+				s.work(r.starts.do, echo("tool"))
+			}
+			s.ledgerAs("the affected runs are known", resolved)
+			var failed run.Run
+			natstest.Until(t, "the run has failed", func() bool {
+				g := s.get("/runs/" + a.RunID)
+				if g.status == 200 {
+					failed = into[run.Run](g, 200)
+				}
+				return failed.Status == run.Failed
+			})
+			if failed.Error == nil || failed.Error.Code != "history_damaged" {
+				t.Errorf("it ended with %v", failed.Error)
+			}
+			s.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+			s.post("/ledger/accept", "").want(200)
+			s.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
+			r.starts.wantOnce(t)
+		})
+	}
+}
