@@ -79,8 +79,8 @@ func reference(t *testing.T) string {
 Made from what the programs say with ` + "`--help`" + `; a test keeps it true. A flag beats its
 environment variable; a variable that is set to nothing counts as not set.
 Durations are seconds, or like ` + "`1m30s`" + `; sizes bytes, or like ` + "`16MiB`" + `. A value that cannot be read
-stops the program with the variable's name, the value and an example;
-a variable whose name is one typing error away from one of these is warned of.
+stops the program with the variable's name, the value and an example.
+A variable whose name is one typing error away from one of these is warned of.
 ` + "`scripts/up`" + ` (one process) knows all of them.
 `)
 	programs := ""

@@ -46,6 +46,7 @@ var All = []Rule{
 	{"the dashboard is bundled after each change",
 		"a browser loads the bundle, not the modules that are read and changed", bundled},
 	{"lines fit on a page", "a longer line is cut off in reviews and beside another file", lineLength},
+	{"short sentences on pages", "readers lose a long sentence's beginning before its end", shortSentences},
 	{"no assignment in an if", "readers take it for a declaration", plainIf},
 	{"cited documents exist", "a reference to a document that is not in the repository leads nowhere", citations},
 	{"scripts are executable", "each has its executable bit and valid syntax", scripts},

@@ -66,6 +66,12 @@ func TestRulesBite(t *testing.T) {
 			file("package main\nimport _ \"ao/coordinator/serve/parts\"\n"),
 			"ao/coordinator/cmd/ao may not use ao/coordinator"},
 
+		{"a sentence without end", "shared/docs/runs.md", file("# Runs\n\n- A" + strings.Repeat(" b", 15) + "\n  " +
+			strings.Repeat("`c d` ", 15) + ".\n"), "shared/docs/runs.md:3: a sentence of 31 words"},
+		{"sentences that end", "shared/docs/runs.md", file(strings.Repeat("A [b](c d e). ", 40) + "\n"), ""},
+		{"a long row and a long command", "shared/docs/runs.md", file("| " + strings.Repeat("a ", 40) + "|\n\n    " +
+			strings.Repeat("b ", 40) + "\n"), ""},
+
 		{"a client uses the house", "shared/clients/go/client.go",
 			file("package ao\nimport _ \"ao/shared/fault\"\n"), "ao/shared/clients/go may not use ao/shared/fault"},
 		{"a client needs a module", "shared/clients/go/go.mod", file("module ao\n\nrequire example.org/x v1.0.0\n"),
