@@ -1,0 +1,102 @@
+package highwater
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ao/nats/stream"
+)
+
+// deployment is a stream with its projection, which has read all, and a bucket.
+type deployment struct {
+	*history
+	clustered  bool
+	reconnects uint64
+	mark       []byte
+	rev        uint64
+	rereads    uint64
+}
+
+func (d *deployment) Clustered() bool    { return d.clustered }
+func (d *deployment) Reconnects() uint64 { return d.reconnects }
+func (d *deployment) Confirmed() bool    { return true }
+func (d *deployment) Seq() uint64        { return d.last }
+func (d *deployment) Reread()            { d.rereads++ }
+func (d *deployment) Rebuilds() uint64   { return d.rereads }
+
+func (d *deployment) LastFingerprints() []stream.Fingerprint {
+	p, _ := stream.FingerprintOf(d.all[d.last], nil)
+	return []stream.Fingerprint{p}
+}
+
+// bucket is the bucket of a deployment.
+type bucket struct{ *deployment }
+
+func (b bucket) Get(context.Context, string) (body []byte, rev uint64, err error) {
+	if b.rev == 0 {
+		return nil, 0, stream.ErrNotFound
+	}
+	return b.mark, b.rev, nil
+}
+
+func (b bucket) Create(ctx context.Context, key string, body []byte) (rev uint64, err error) {
+	return b.Update(ctx, key, body, 0)
+}
+
+func (b bucket) Update(_ context.Context, _ string, body []byte, rev uint64) (next uint64, err error) {
+	if rev != b.rev {
+		return 0, stream.ErrTaken
+	}
+	b.mark, b.rev = body, rev+1
+	return b.rev, nil
+}
+
+// TestDoubt: on a cluster a loss is believed when it was seen for 30 s, on a single server at once. A former leader
+// that has caught up before has lost nothing. Nothing starts while there is a doubt.
+func TestDoubt(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		clustered bool
+		lost      time.Duration // then the records are back
+		after     time.Duration // when the damages are counted
+		damages   int
+	}{
+		{"a single server, at once", false, time.Hour, 2 * time.Second, 1},
+		{"a cluster, not yet", true, time.Hour, 29 * time.Second, 0},
+		{"a cluster, after 30 s", true, time.Hour, 31 * time.Second, 1},
+		{"a former leader comes back", true, 28 * time.Second, time.Minute, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				whole, short := newHistory(20), newHistory(15)
+				d := &deployment{history: whole, clustered: tt.clustered}
+				k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "one",
+					Log: slog.New(slog.DiscardHandler)})
+				pass := func(length time.Duration) {
+					for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(Every / 10) {
+						if err := k.Reconcile(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				pass(3 * time.Second)
+				if err := k.Held(); err != nil {
+					t.Fatalf("in order, and starts are held: %v", err)
+				}
+				d.history, d.reconnects = short, 1
+				pass(min(tt.lost, tt.after))
+				if k.Held() == nil {
+					t.Error("records are missing, and starts are not held")
+				}
+				d.history = whole
+				pass(tt.after - min(tt.lost, tt.after))
+				if got := len(k.Damages()); got != tt.damages || d.rereads != uint64(tt.damages) {
+					t.Errorf("%d damages, the history was read again %d times; want %d", got, d.rereads, tt.damages)
+				}
+			})
+		})
+	}
+}
