@@ -46,6 +46,20 @@ func TestEveryBuildIsStamped(t *testing.T) {
 	}
 }
 
+// TestImagesBuildWithoutAVersion: nobody has to set AO_VERSION for the images.
+func TestImagesBuildWithoutAVersion(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte("#!/bin/sh\necho \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("/bin/sh", filepath.Join(root(), "scripts/images/build"), "worker/cmd/worker")
+	c.Env = []string{"PATH=" + dir}
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "-C worker/cmd/worker build") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // TestOldComposeReadsTheFiles: docker-compose 1.29 accepts both files with all their profiles.
 func TestOldComposeReadsTheFiles(t *testing.T) {
 	t.Parallel()
