@@ -1,5 +1,5 @@
-// Package budget bounds the memory of large request and answer bodies: a total for all callers, a share for each, and a
-// reserve for small bodies, which get through while large ones use up the rest.
+// Package budget bounds the memory of large request and answer bodies. There is a total for all callers, a share for
+// each, and a reserve for small bodies. These get through while large ones use up the rest.
 package budget
 
 import (

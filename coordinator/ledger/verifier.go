@@ -1,6 +1,6 @@
-// Package ledger audits the RUNS stream. It reads every record that is kept, and reports whether the promises hold:
-// every accepted run waits, runs or has ended; no attempt was claimed twice or has two end records; a session did one
-// thing at a time, in order; every pending callback was delivered once, or will be. It shares no code with the
+// Package ledger audits the RUNS stream. It reads every record that is kept, and reports whether the promises hold.
+// Every accepted run waits, runs or has ended. No attempt was claimed twice or has two end records. A session did one
+// thing at a time, in order. Every pending callback was delivered once, or will be. It shares no code with the
 // projection that coordinators decide by.
 package ledger
 

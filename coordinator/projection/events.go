@@ -15,8 +15,8 @@ import (
 	"ao/shared/run"
 )
 
-// position is how far a reader is: all of RUNS up to one sequence and all of EVENTS up to another, then so many items
-// of the next record, and so many events of the next message of EVENTS. Its text is <runs>-<events>,
+// position is how far a reader is: all of RUNS up to one sequence and all of EVENTS up to another. Then come so many
+// items of the next record, and so many events of the next message of EVENTS. Its text is <runs>-<events>,
 // <runs>-<events>.<items> inside a record, and <runs>-<events>.<items>.<packed> inside a pack.
 type position struct {
 	runs, events  uint64
@@ -144,7 +144,7 @@ func sizeOf(events []run.Event) (bytes int) {
 	return bytes
 }
 
-// readEvents reads a message of EVENTS. Any worker may write there under any session and run, so what our workers never
+// readEvents reads a message of EVENTS. Any worker may write there under any session and run. So what our workers never
 // write has no events: other kinds, a body that contradicts its subject, a pack without proof.
 func readEvents(m Record) eventMessage {
 	e := eventMessage{seq: m.Seq}

@@ -122,7 +122,7 @@ func (w *Follower) watch(ctx context.Context) error {
 }
 
 // missed forgets what was truncated since the stream began at first, and returns where it begins now. While history is
-// read some of it may be truncated, and the consumer silently skips the gap: a run whose end was not read yet would
+// read some of it may be truncated, and the consumer silently skips the gap. A run whose end was not read yet would
 // stay open for ever. Nobody truncates past an open run. So once all is applied, a run that is still open here and
 // begins before the stream does has ended unseen: ErrHistoryReplaced. Ended runs are just forgotten.
 func (w *Follower) missed(ctx context.Context, first uint64) (uint64, error) {

@@ -22,7 +22,7 @@ type freshness interface {
 	Confirmed() bool                             // decisions may be based on the state
 }
 
-// probeAfter is how long a wait for a sequence takes until somebody checks whether any record is left up to it: the
+// probeAfter is how long a wait for a sequence takes until somebody checks whether any record is left up to it. The
 // last ones may have been purged. One of those who wait asks for all.
 const probeAfter = 100 * time.Millisecond
 

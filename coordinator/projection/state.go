@@ -181,8 +181,8 @@ type reservation struct {
 	children []*row // of a callback turn: what it reports
 }
 
-// binding is what an executor bound: the model side's session id, the profile that knows it and, if the model side has
-// it on one machine only, the host.
+// binding is what an executor bound: the model side's session id and the profile that knows it. It has the host if the
+// model side has the session on one machine only.
 type binding struct{ Model, Host, Profile string }
 
 // Active is a run that has not ended: a snapshot that never changes.
@@ -314,8 +314,9 @@ type dirtySet struct {
 }
 
 // LateRecord is a record that changes nothing, but would start its run again if only that record were kept. It is a
-// queued record of an attempt that was already claimed or over (a coordinator's delayed dispatch into another queue),
-// whose queue still delivers it, or an accepted record of a run that was queued before (a delayed repeated request).
+// queued record of an attempt that was already claimed or over, whose queue still delivers it (a coordinator's delayed
+// dispatch into another queue). Or it is an accepted record of a run that was queued before (a delayed repeated
+// request).
 type LateRecord struct {
 	Seq     uint64
 	Subject string

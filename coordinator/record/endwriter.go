@@ -217,8 +217,8 @@ func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.
 }
 
 // endBehindUnreadable appends records that end an attempt of a damaged history, and that were refused although their
-// subjects gave nothing. If that happens again, there is a record that NATS cannot read: the end record, the last one,
-// is written under the key of the next attempt, and ends the run. No worker has that key.
+// subjects gave nothing. If that happens again, there is a record that NATS cannot read. Then the end record, the last
+// one, is written under the key of the next attempt, and ends the run. No worker has that key.
 func endBehindUnreadable(ctx context.Context, e *EndWriter, a projection.Active, all ...bus.Entry) error {
 	seq, err := e.Records.AppendBatch(ctx, all...)
 	if err == nil {

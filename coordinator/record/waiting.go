@@ -53,7 +53,7 @@ func (e *EndWriter) EndWaiting(ctx context.Context, a projection.Active, status 
 	return e.Barrier.WaitFor(ctx, seq)
 }
 
-// endBehindIgnored ends a waiting run whose claim or end subject is taken by a record that counts for nothing: it was
+// endBehindIgnored ends a waiting run whose claim or end subject is taken by a record that counts for nothing. That was
 // written before NATS lost the attempt's queued record. The claim's owner is told to stop. The run fails only if no
 // heartbeat named the attempt. ErrTaken: a runner has claimed it after all, or nothing is in the way any more.
 func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, status run.Status, all []bus.Entry,

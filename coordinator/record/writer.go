@@ -17,7 +17,7 @@ import (
 	"ao/shared/run"
 )
 
-// ReplicaLag is how long after the end of a run NATS may wrongly say that it has no result: a server that came back
+// ReplicaLag is how long after the end of a run NATS may wrongly say that it has no result. A server that came back
 // does not know yet what the others wrote. It allows for clocks that differ.
 const ReplicaLag = time.Minute
 

@@ -87,8 +87,8 @@ func (n *Names) next(ctx context.Context, name, hash string, o owner, c claimant
 // announced reports whether a definition is remembered as one that was announced.
 func (o owner) announced(hash string) bool { return hash == o.Hash || slices.Contains(o.Older, hash) }
 
-// wins reports whether a replica's definition becomes the current one: its runner changed the current one, or is new
-// and has one that was never announced, or changed any while no online runner has the current one.
+// wins reports whether a replica's definition becomes the current one. Its runner changed the current one, or is new
+// and has one that was never announced. Or it changed any, while no online runner has the current one.
 func (n *Names) wins(name, hash string, o owner, c claimant) bool {
 	before := c.before.AgentHashes[name]
 	switch {

@@ -59,8 +59,9 @@ func (d *Departures) leftHost(home run.Demands, within time.Duration) bool {
 	return ok && time.Since(left) < within || time.Since(d.StartedAt) < within
 }
 
-// Temporary reports whether a "no such agent" error may go away by itself: a runner that announced the agent left less
-// than RUN_NO_MATCH_TIMEOUT ago, or this process started less than that ago and its runners may not be back yet.
+// Temporary reports whether a "no such agent" error may go away by itself. Either a runner that announced the agent
+// left less than RUN_NO_MATCH_TIMEOUT ago. Or this process started less than that ago, and its runners may not be back
+// yet.
 func (d *Departures) Temporary(err error) bool {
 	if _, ok := errors.AsType[*agents.None](err); !ok {
 		return false

@@ -13,8 +13,8 @@ const (
 	maxTrialInterval = 5 * time.Minute
 )
 
-// clearLosses is how many losses a mode counts that got less than half of the other's rate: its next trial
-// comes after 80 s, since a trial delays many appends.
+// clearLosses is how many losses a mode counts that got less than half of the other's rate. Its next trial comes after
+// 80 s, since a trial delays many appends.
 const clearLosses = 3
 
 // winMargin lowers a trial's rate before it is compared: the other mode must be better by a tenth, more than noise.

@@ -8,7 +8,7 @@ import (
 )
 
 // group is group commit. While few appends are in flight, each goes out alone. While many are, and batches are faster,
-// an append waits for the batch in flight, and then all that wait go out as one atomic batch with one sync to disk.
+// an append waits for the batch in flight. Then all that wait go out as one atomic batch with one sync to disk.
 type group struct {
 	b       *Log
 	mu      sync.Mutex

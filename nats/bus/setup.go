@@ -236,8 +236,8 @@ func (b *setup) sized(want jetstream.StreamConfig) jetstream.StreamConfig {
 	return want
 }
 
-// shrink gives RUNS its own size: as configured if there was space for all streams, else its share of half of
-// the space, since buckets and payloads need some too. Any coordinator may do it, repeatedly.
+// shrink gives RUNS its own size: as configured if there was space for all streams, else its share of half of the
+// space. Buckets and payloads need some too. Any coordinator may do it, repeatedly.
 func (b *setup) shrink(ctx context.Context, have, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	if share := fraction(have.MaxBytes, b.sum()) / 2; share < 0.5 {
 		want.MaxBytes = max(int64(float64(want.MaxBytes)*share), minStreamBytes)

@@ -29,9 +29,9 @@ type TaskQueueState struct {
 // claim is committed. A worker that was paused meanwhile loses the claim.
 const ackWait = 5 * time.Second
 
-// EnsureTaskQueue creates a task queue's consumer, starting at that sequence of RUNS (0 means 1). An existing
-// one stays as it is: it is never updated. One that is being deleted now is created again afterwards; the
-// server may have deleted files of the new one too, which then works until a restart only.
+// EnsureTaskQueue creates a task queue's consumer, starting at that sequence of RUNS (0 means 1). An existing one stays
+// as it is: it is never updated. One that is being deleted now is created again afterwards. The server may have deleted
+// files of the new one too, which then works until a restart only.
 func (b *Queues) EnsureTaskQueue(ctx context.Context, queue string, start uint64) error {
 	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()

@@ -1,4 +1,4 @@
-// Package natstest provides a real NATS server for each test: in this process without a port (Server, Bus), or
+// Package natstest provides a real NATS server for each test. It runs in this process without a port (Server, Bus), or
 // as a process that can be killed and restarted (Proc).
 package natstest
 

@@ -17,9 +17,9 @@ var idPattern = regexp.MustCompile(`(?:run|ses)_[0-9A-Za-z_-]+`)
 // maxCut is the most that is cut off, in bytes.
 const maxCut = 64 << 10
 
-// cut removes 8 to 64 KiB from the end of the newest file of RUNS, at least some records, and marks the runs and
-// sessions of the removed records. With inside it cuts between two records of one batch, if the last 64 KiB have such
-// a place.
+// cut removes 8 to 64 KiB from the end of the newest file of RUNS, at least some records. It marks the runs and
+// sessions of the removed records. With inside it cuts between two records of one batch, if the last 64 KiB have such a
+// place.
 func (j *verifier) cut(rng *rand.Rand, inside bool) (c cutResult, err error) {
 	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
 	if err != nil {
@@ -83,7 +83,7 @@ func batchSeams(raw []byte, from int64) (places []int64) {
 }
 
 // wholeRecords returns where the last whole record ends within the first bytes of a NATS file, and the number of
-// records up to it; 0 if the file cannot be parsed.
+// records up to it. It is 0 if the file cannot be parsed.
 func wholeRecords(raw []byte, within int64) (end int64, records int) {
 	for end+minRecord <= int64(len(raw)) {
 		switch n := recordLength(raw, end); {

@@ -62,8 +62,8 @@ func (s *stack) readExecutorLog() (executorLog, error) {
 	return all, nil
 }
 
-// checkExecutors checks the executors' log: one start per attempt, no more attempts than max_attempts, no unknown
-// runs, the turns of a session one after the other in the order of acceptance, each with the prompt that its caller
+// checkExecutors checks the executors' log: one start per attempt, no more attempts than max_attempts, no unknown runs.
+// The turns of a session come one after the other in the order of acceptance, each with the prompt that its caller
 // sent.
 func (j *verifier) checkExecutors() (err error) {
 	j.lines, err = j.s.readExecutorLog()

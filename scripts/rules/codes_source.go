@@ -27,8 +27,9 @@ type codeSource struct {
 // writtenError matches an error body in a string literal.
 var writtenError = regexp.MustCompile(`"error": ?"([A-Za-z_]+)"`)
 
-// codesOf finds the codes of errors: literals and constants that make a fault or are set as a Code, constants that are
-// named as codes, and those of written bodies. A code that only a parameter has is found where it is a constant.
+// codesOf finds the codes of errors: literals and constants that make a fault or are set as a Code. It also finds
+// constants that are named as codes, and the codes of written bodies. A code that only a parameter has is found where
+// it is a constant.
 func codesOf(h *House) *codeSource {
 	s := &codeSource{map[string]string{}, map[string]map[string]bool{}, nil}
 	var files []File

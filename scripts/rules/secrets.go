@@ -16,8 +16,8 @@ var (
 	protectedModes = regexp.MustCompile(`umask 0?77\b|install [^|;&]*-m ?0?[46]00\b`)
 )
 
-// documentedSecrets checks commands in documents, scripts and help: a secret file must be private from its creation,
-// and outside the repository, from where it could get into images and commits.
+// documentedSecrets checks commands in documents, scripts and help. A secret file must be private from its creation. It
+// must be outside the repository, from where it could get into images and commits.
 func documentedSecrets(h *House) []string {
 	var broken []string
 	for _, f := range h.Files {

@@ -63,9 +63,9 @@ func tooMany(say string, are, most int) error {
 //	array            --key a,b,c     strings as they are, the rest as JSON; an empty one is an empty value
 //	object           --key JSON
 //
-// A value that begins with '-' is passed as --key=value, so that no command takes it for a flag of its own. A key
-// that could not be told from a value or another key is an Invalid fault with the field's path, and so is a NUL,
-// which no argument can hold. How much a worker's system holds, it says itself: Takes is for those who ask before.
+// A value that begins with '-' is passed as --key=value, so that no command takes it for a flag of its own. A key that
+// could not be told from a value or another key is an Invalid fault with the field's path. So is a NUL, which no
+// argument can hold. How much a worker's system holds, it says itself: Takes is for those who ask before.
 func Flags(params json.RawMessage) ([]string, error) {
 	var args []string
 	err := flags(params, func(_, arg string) error { args = append(args, arg); return nil })

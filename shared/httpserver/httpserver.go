@@ -1,5 +1,5 @@
-// Package httpserver is the common part of all our HTTP servers: timeouts, a limit of connections under which
-// new callers still get an answer, and errors in JSON also where net/http rejects a request before any handler.
+// Package httpserver is the common part of all our HTTP servers. It has timeouts, and a limit of connections under
+// which new callers still get an answer. Errors are JSON also where net/http rejects a request before any handler.
 package httpserver
 
 import (

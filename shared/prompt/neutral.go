@@ -60,8 +60,8 @@ func (b block) neutralize(text string) string {
 
 type span struct{ begin, end int }
 
-// simplify reduces a text to what matters in a tag, with the place of each byte: < > / and -, a space for any gap, a
-// small letter or digit, a capital for what may be a letter or nothing, and a dot for everything else. It drops
+// simplify reduces a text to what matters in a tag, with the place of each byte. That is < > / and -, a small letter or
+// digit, and a space for any gap. A capital is what may be a letter or nothing, and a dot is everything else. It drops
 // what is not seen, and what follows a dot up to the next <.
 func simplify(text string) (plain []byte, at []span) {
 	outside := true

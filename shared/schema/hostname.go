@@ -60,8 +60,8 @@ func decoded(label string) ([]rune, bool) {
 var separators = strings.NewReplacer("。", ".", "．", ".", "｡", ".")
 
 // isIDNHostname: RFC 5890 to 5893, with what the standard library knows of Unicode. Two of their conditions need tables
-// it does not have and are approximated: stability under NFKC (by case and by the blocks of compatibility characters),
-// and the classes of bidirectional text and of joining (by script).
+// it does not have, and are approximated. Stability under NFKC is: by case and by the blocks of compatibility
+// characters. So are the classes of bidirectional text and of joining: by script.
 func isIDNHostname(s string) bool {
 	if len(s) > maxHostname*utf8.UTFMax {
 		return false

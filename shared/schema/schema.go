@@ -1,8 +1,8 @@
 // Package schema checks values against JSON Schemas of draft-07. It is the gate in front of every executor: what it
 // lets through, runs. It is also the only door to github.com/qri-io/jsonschema, which knows another draft, crashes on
-// strangers' schemas and lets wrong values pass: Compile checks a schema against draft-07, resolves its references, and
-// writes it anew in keywords of our own that the library parses, orders and calls; no keyword of the library's own is
-// left in use.
+// strangers' schemas and lets wrong values pass. So Compile checks a schema against draft-07, resolves its references,
+// and writes it anew in keywords of our own. The library parses, orders and calls these. No keyword of the library's
+// own is left in use.
 //
 // Draft-07 with format asserted. What differs from it, each time by refusing at Compile:
 //   - references lead only into the schema itself, or to the draft-07 meta-schema, which is built in; nothing is

@@ -1,7 +1,7 @@
-// Package trace reports a run's spans to OpenTelemetry, and is the only package that uses its API. The trace
-// context travels as W3C Trace Context (traceparent, tracestate): in a caller's headers, in the run's record,
-// in the executor's environment, and in the requests of its programs. That holds without a Tracer too, so other
-// traces stay complete. Spans are made if there is a Tracer (see package otlp).
+// Package trace reports a run's spans to OpenTelemetry, and is the only package that uses its API. The trace context
+// travels as W3C Trace Context (traceparent, tracestate). It is in a caller's headers, in the run's record, in the
+// executor's environment, and in the requests of its programs. That holds without a Tracer too, so other traces stay
+// complete. Spans are made if there is a Tracer (see package otlp).
 //
 // Without a caller's traceparent and without a Tracer nothing is changed, allocated or stored.
 package trace

@@ -1,9 +1,9 @@
 // Package gateway is a worker's local HTTP server for the programs of its runs, on 127.0.0.1.
 //
-// Each run has its own URL, http://127.0.0.1:PORT/TOKEN, valid until the run ends. With that URL alone a program
-// binds its session, sends events and its result, keeps the conversation for the next run, and calls the
-// orchestrator's API and MCP server as its session. The URL gives access to nothing else of the worker, and an
-// executor holds no other credential.
+// Each run has its own URL, http://127.0.0.1:PORT/TOKEN, valid until the run ends. With that URL alone a program binds
+// its session, sends events and its result, and keeps the conversation for the next run. It calls the orchestrator's
+// API and MCP server as its session. The URL gives access to nothing else of the worker, and an executor holds no other
+// credential.
 package gateway
 
 import (

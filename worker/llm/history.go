@@ -124,8 +124,8 @@ func (h *history) encode(limit int) (raw []byte, dropped int, err error) {
 	return raw, dropped, err
 }
 
-// repair makes a turn valid for the APIs and tells the model what it must know: calls without a result may or may not
-// have been made, and why there is no answer.
+// repair makes a turn valid for the APIs. It tells the model that calls without a result may or may not have been made,
+// and why there is no answer.
 func (t *turn) repair(why string) {
 	for i := range t.Messages {
 		if t.Messages[i].Role != chat.Assistant {

@@ -18,9 +18,9 @@ func Private() {
 	syscall.RawSyscall(syscall.SYS_PRCTL, setDumpable, 0, 0)
 }
 
-// Seal copies the program at path. Processes of the copy are private from their first instruction, before they can
-// call Private: the kernel protects a process whose file its user may execute but not read. The copy is in memory, in
-// no folder, so nobody can change its mode.
+// Seal copies the program at path. Processes of the copy are private from their first instruction, before they can call
+// Private. The kernel protects a process whose file its user may execute but not read. The copy is in memory, in no
+// folder, so nobody can change its mode.
 func Seal(path string) (*Sealed, error) {
 	from, err := os.Open(path)
 	if err != nil {

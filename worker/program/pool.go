@@ -36,9 +36,9 @@ type PoolConfig struct {
 //	a resume                              the session's process if it did the previous turn,
 //	                                      else a new one in mode resume
 //
-// A process ends when its run is stopped or times out, when it breaks the protocol, after IdleTimeout, when there are
-// too many (longest idle first), and with the worker. An answer without a turn breaks the protocol: whatever follows
-// could be an answer to another turn.
+// A process ends when its run is stopped or times out, when it breaks the protocol, and after IdleTimeout. It also ends
+// when there are too many (longest idle first), and with the worker. An answer without a turn breaks the protocol:
+// whatever follows could be an answer to another turn.
 type Pool struct {
 	PoolConfig
 

@@ -18,7 +18,7 @@
 //	@next                         the rest is for the session's next turn, if that has no directives itself
 //
 // $CHILD in a text is the result of the last sync child, as JSON. A turn that reports children, or asks for a better
-// answer, is never searched for directives, so a child's text cannot give orders; it takes the script behind @next. A
+// answer, is never searched for directives, so a child's text cannot give orders. It takes the script behind @next. A
 // prompt without directives gets an answer that matches the output schema in its system prompt, else the prompt itself.
 package testexec
 

@@ -16,8 +16,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// How often consumers are checked, and how often and how long after NATS was away or its history was replaced: NATS may
-// have lost consumers, or restored old ones, while runs wait.
+// How often consumers are checked, and how often and how long after NATS was away or its history was replaced. NATS may
+// then have lost consumers, or restored old ones, while runs wait.
 const (
 	reconcileEvery = 30 * time.Second
 	recheckEvery   = 2 * time.Second

@@ -1,5 +1,5 @@
-// Package queues keeps the task queues in use: the table of queues that demands and runners have made, the shares of
-// those who make them, their consumers, and who is told of them.
+// Package queues keeps the task queues in use. It has the table of queues that demands and runners have made, and their
+// consumers. It knows the shares of those who make them, and who is told of them.
 package queues
 
 import (

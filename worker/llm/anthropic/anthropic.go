@@ -118,8 +118,8 @@ func params(r chat.Request) sdk.MessageNewParams {
 	return p
 }
 
-// setCacheMarks marks the prefix that the next request will share, so that the API can cache it: up to the end of the
-// tools, the system prompt and the conversation. That is three marks; the API allows four. Prefixes too short to
+// setCacheMarks marks the prefix that the next request will share, so that the API can cache it. It goes up to the end
+// of the tools, the system prompt and the conversation. That is three marks; the API allows four. Prefixes too short to
 // cache cost nothing.
 func setCacheMarks(p *sdk.MessageNewParams) {
 	mark := sdk.NewCacheControlEphemeralParam()

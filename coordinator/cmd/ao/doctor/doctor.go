@@ -1,5 +1,5 @@
-// Package doctor checks a deployment from where 'ao' runs: the coordinator's own checks, who can reach it, the
-// clocks, the secret files of this machine, and NATS with the given credentials.
+// Package doctor checks a deployment from where 'ao' runs. It has the coordinator's own checks, who can reach it, and
+// the clocks. It also checks the secret files of this machine, and NATS with the given credentials.
 package doctor
 
 import (
