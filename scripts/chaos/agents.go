@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"ao/scripts/try"
 )
 
 // Every executor appends the line "run attempt pid" to one file when it starts, and "run attempt end" when it ends by
@@ -53,7 +55,8 @@ if grep -q '"prompt":"do=hang' "$doc"; then (trap '' TERM; sleep 300) & sleep 30
 `
 
 // writeFiles writes the agents, the profiles and the folders.
-func (s *stack) writeFiles() error {
+func (s *stack) writeFiles() (err error) {
+	defer try.Catch(&err)
 	files := map[string]string{
 		"profiles/proc.json": `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents",` +
 			`"max_concurrent_runs":6,"env":["` + envToken + `"]}`,
@@ -70,17 +73,11 @@ func (s *stack) writeFiles() error {
 		files["agents/"+name+"/run"] = script(s.dir, recordStart) + text + "\n"
 	}
 	for _, dir := range []string{"logs", "work", "prompts", "bin"} {
-		if err := os.MkdirAll(s.path(dir), 0o755); err != nil {
-			return err
-		}
+		try.Check(os.MkdirAll(s.path(dir), 0o755))
 	}
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(s.path(name)), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(s.path(name), []byte(text), 0o755); err != nil {
-			return err
-		}
+		try.Check(os.MkdirAll(filepath.Dir(s.path(name)), 0o755))
+		try.Check(os.WriteFile(s.path(name), []byte(text), 0o755))
 	}
 	// Sessions, resumes and callbacks need the executor for external programs, which older trees do not have.
 	for _, name := range []string{"program", "external"} { // its name today and before

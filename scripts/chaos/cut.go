@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"ao/scripts/try"
 )
 
 // idPattern matches ids of runs and sessions anywhere in a record.
@@ -21,10 +23,8 @@ const maxCut = 64 << 10
 // sessions of the removed records. With inside it cuts between two records of one batch, if the last 64 KiB have such a
 // place.
 func (j *verifier) cut(rng *rand.Rand, inside bool) (c cutResult, err error) {
-	files, err := filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk"))
-	if err != nil {
-		return c, err
-	}
+	defer try.Catch(&err)
+	files := try.Must(filepath.Glob(j.s.path("nats", "1", "jetstream", "*", "streams", "RUNS", "msgs", "*.blk")))
 	newest, last := "", -1
 	for _, f := range files {
 		if n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".blk")); err == nil && n > last {
@@ -34,10 +34,7 @@ func (j *verifier) cut(rng *rand.Rand, inside bool) (c cutResult, err error) {
 	if newest == "" {
 		return c, errors.New("RUNS has no file")
 	}
-	raw, err := os.ReadFile(newest)
-	if err != nil {
-		return c, err
-	}
+	raw := try.Must(os.ReadFile(newest))
 	size := int64(len(raw))
 	left := size - min(size, 8<<10+rng.Int64N(maxCut-8<<10))
 	if places := batchSeams(raw, size-maxCut); inside && len(places) > 0 {

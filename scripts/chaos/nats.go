@@ -12,6 +12,7 @@ import (
 
 	"ao/nats/embed"
 	"ao/nats/natstest"
+	"ao/scripts/try"
 
 	"github.com/nats-io/nats.go"
 )
@@ -20,48 +21,34 @@ import (
 const envNATS = "AO_CHAOS_NATS"
 
 // serveNATS runs that server until SIGTERM.
-func serveNATS(config string) error {
+func serveNATS(config string) (err error) {
+	defer try.Catch(&err)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var c embed.Config
-	if err := json.Unmarshal([]byte(config), &c); err != nil {
-		return err
-	}
+	try.Check(json.Unmarshal([]byte(config), &c))
 	// Debug: reports about damaged files are notices, which our programs log at level debug.
 	c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	s, err := embed.Start(c)
-	if err != nil {
-		return err
-	}
+	s := try.Must(embed.Start(c))
 	<-ctx.Done()
 	s.Close()
 	return nil
 }
 
 // addNATS prepares n servers without starting them.
-func (s *stack) addNATS(n int) error {
+func (s *stack) addNATS(n int) (err error) {
+	defer try.Catch(&err)
 	configs := make([]embed.Config, n)
 	var routes []string
 	for i := range configs {
 		c := embed.Config{StoreDir: s.path("nats", fmt.Sprint(i+1)), Sync: s.fsync}
-		var err error
-		c.Listen, err = natstest.Address()
-		if err != nil {
-			return err
-		}
+		c.Listen = try.Must(natstest.Address())
 		if n > 1 {
 			c.Name = fmt.Sprintf("n%d", i+1)
-			c.ClusterListen, err = natstest.Address()
-			if err != nil {
-				return err
-			}
+			c.ClusterListen = try.Must(natstest.Address())
 			c.Advertise = c.ClusterListen
 			if s.mode == "proxy" {
-				at, err := s.link(fmt.Sprintf("nats-%d", i+1), c.ClusterListen)
-				if err != nil {
-					return err
-				}
-				c.Advertise = at[0]
+				c.Advertise = try.Must(s.link(fmt.Sprintf("nats-%d", i+1), c.ClusterListen))[0]
 			}
 			routes = append(routes, c.Advertise)
 		}
@@ -69,10 +56,7 @@ func (s *stack) addNATS(n int) error {
 	}
 	for i, c := range configs {
 		c.Routes = routes
-		raw, err := json.Marshal(c)
-		if err != nil {
-			return err
-		}
+		raw := try.Must(json.Marshal(c))
 		s.nats = append(s.nats, s.program(fmt.Sprintf("nats-%d", i+1), "chaos", envNATS+"="+string(raw)))
 		s.natsURLs, s.natsAddresses = append(s.natsURLs, "nats://"+c.Listen), append(s.natsAddresses, c.Listen)
 	}

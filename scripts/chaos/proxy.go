@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/nats/natstest"
+	"ao/scripts/try"
 )
 
 // The faults of a network. Without a fault a proxy only copies.
@@ -30,15 +31,10 @@ type proxy struct {
 }
 
 // newProxy listens on a new address.
-func newProxy(to string) (*proxy, error) {
-	address, err := natstest.Address()
-	if err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
+func newProxy(to string) (_ *proxy, err error) {
+	defer try.Catch(&err)
+	address := try.Must(natstest.Address())
+	l := try.Must(net.Listen("tcp", address))
 	p := &proxy{listen: l, to: to, changed: make(chan struct{}), conns: map[net.Conn]struct{}{}}
 	go p.accept()
 	return p, nil

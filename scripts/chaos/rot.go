@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ao/nats/natstest"
+	"ao/scripts/try"
 )
 
 // rotLoadTime is the duration of the load before bits are flipped.
@@ -52,14 +53,13 @@ func (j *verifier) runRot(ctx context.Context) error {
 
 // rotNATS ends a server after some load, flips bits in its files, starts it again and verifies.
 func (j *verifier) rotNATS(ctx context.Context, rng *rand.Rand, round int) (r rotten, err error) {
+	defer try.Catch(&err)
 	loadCtx, endLoad := context.WithTimeout(ctx, rotLoadTime)
 	defer endLoad()
 	hardCtx, endHard := context.WithTimeout(ctx, 3*time.Minute)
 	defer endHard()
 	l := &load{tracker: j.b, s: j.s, loadCtx: loadCtx, hardCtx: hardCtx, round: round}
-	if err := j.s.detectFeatures(l); err != nil {
-		return r, err
-	}
+	try.Check(j.s.detectFeatures(l))
 	l.run()
 	i := rng.IntN(len(j.s.nats))
 	p := j.s.nats[i]
@@ -72,38 +72,22 @@ func (j *verifier) rotNATS(ctx context.Context, rng *rand.Rand, round int) (r ro
 	} else {
 		p.kill()
 	}
-	r.Flipped, err = j.flip(rng, i)
-	if err != nil {
-		return r, err
-	}
-	if err := p.start(); err != nil {
-		return r, err
-	}
-	if err := j.s.waitForNATS(ctx, i); err != nil {
-		return r, err
-	}
-	if err := j.s.up(ctx); err != nil {
-		return r, err
-	}
+	r.Flipped = try.Must(j.flip(rng, i))
+	try.Check(p.start())
+	try.Check(j.s.waitForNATS(ctx, i))
+	try.Check(j.s.up(ctx))
 	j.settle(ctx)
 	damaged := j.checkRotLedger(ctx, &r) // it may be who finds the damage, and then the history is read again
 	for _, at := range j.s.urls {        // a damage that the ledger has found holds starts for a lease
-		err := waitWithin(ctx, time.Minute, at+" is ready again", func() bool { return j.s.ready(ctx, at) })
-		if err != nil {
-			return r, err
-		}
+		try.Check(waitWithin(ctx, time.Minute, at+" is ready again", func() bool { return j.s.ready(ctx, at) }))
 	}
 	j.settle(ctx)
 	before := j.runs
 	j.runs = nil
-	if err := j.readRuns(ctx); err != nil {
-		return r, err
-	}
+	try.Check(j.readRuns(ctx))
 	j.checkRotRuns(&r, before, damaged)
 	var t tear
-	if err := j.countRepeatedStarts(&t); err != nil {
-		return r, err
-	}
+	try.Check(j.countRepeatedStarts(&t))
 	if t.StartedTwice > 0 {
 		j.b.addViolation(nil, "after rot: %d attempts started twice", t.StartedTwice)
 	}

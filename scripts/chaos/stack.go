@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"ao/nats/natstest"
+	"ao/scripts/try"
 )
 
 // The deployment: two coordinators, three workers with two profiles each, one NATS server or a cluster of three.
@@ -67,15 +68,10 @@ func waitWithin(ctx context.Context, d time.Duration, what string, ok func() boo
 }
 
 // newStack builds the programs and writes all files; it starts nothing.
-func newStack(ctx context.Context, o options) (*stack, error) {
-	root, err := projectRoot()
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "ao-chaos-")
-	if err != nil {
-		return nil, err
-	}
+func newStack(ctx context.Context, o options) (_ *stack, err error) {
+	defer try.Catch(&err)
+	root := try.Must(projectRoot())
+	dir := try.Must(os.MkdirTemp("", "ao-chaos-"))
 	s := &stack{options: o, root: root, dir: dir, token: filepath.Base(dir)}
 	err = errors.Join(s.build(ctx), s.writeFiles(), s.addNATS(o.nats))
 	if err == nil && o.mode == "disk" {
@@ -91,14 +87,8 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 	}
 	for i := range coordinators {
 		name := fmt.Sprintf("coordinator-%d", i+1)
-		nats, err := s.natsFor(name)
-		if err != nil {
-			return nil, err
-		}
-		address, err := natstest.Address()
-		if err != nil {
-			return nil, err
-		}
+		nats := try.Must(s.natsFor(name))
+		address := try.Must(natstest.Address())
 		s.urls = append(s.urls, "http://"+address)
 		s.coordinators = append(s.coordinators, s.program(name, "coordinator",
 			append([]string{nats, "AO_DATA_DIR=" + s.path("data", name),
@@ -111,10 +101,7 @@ func newStack(ctx context.Context, o options) (*stack, error) {
 	}
 	for i := range workers {
 		name := fmt.Sprintf("worker-%d", i+1)
-		nats, err := s.natsFor(name)
-		if err != nil {
-			return nil, err
-		}
+		nats := try.Must(s.natsFor(name))
 		s.workers = append(s.workers, s.program(name, "worker", append([]string{nats,
 			"AO_HOSTNAME=" + name, "AO_PROFILES_DIR=" + s.path("profiles"), "AO_PROFILES=" + profiles,
 			"AO_PROJECT_DIR=" + s.path("work"),
@@ -180,22 +167,17 @@ func (s *stack) program(name, file string, env ...string) *process {
 func (s *stack) all() []*process { return slices.Concat(s.nats, s.coordinators, s.workers) }
 
 // up starts everything and waits until it is ready.
-func (s *stack) up(ctx context.Context) error {
+func (s *stack) up(ctx context.Context) (err error) {
+	defer try.Catch(&err)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	if err := s.startMissing(); err != nil {
-		return err
-	}
+	try.Check(s.startMissing())
 	for i := range s.nats {
-		if err := s.waitForNATS(ctx, i); err != nil {
-			return err
-		}
+		try.Check(s.waitForNATS(ctx, i))
 	}
 	for _, url := range s.urls {
-		if err := waitUntil(ctx, url+
-			" is ready", func() bool { return s.startMissing() == nil && s.ready(ctx, url) }); err != nil {
-			return err
-		}
+		try.Check(waitUntil(ctx, url+
+			" is ready", func() bool { return s.startMissing() == nil && s.ready(ctx, url) }))
 	}
 	return s.waitForRunners(ctx)
 }

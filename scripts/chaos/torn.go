@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"sync"
 	"time"
+
+	"ao/scripts/try"
 )
 
 // tear is a crash of NATS that loses the last records of RUNS.
@@ -65,6 +67,7 @@ func (j *verifier) runTorn(ctx context.Context) error {
 
 // crashNATS kills NATS under load, cuts the end of its newest file off, restarts it and verifies.
 func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, lost map[string]bool) (t tear, err error) {
+	defer try.Catch(&err)
 	t.Coordinators = "left running"
 	if round%2 == 1 {
 		t.Coordinators = "restarted"
@@ -74,9 +77,7 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 	hardCtx, endHard := context.WithTimeout(ctx, 3*time.Minute)
 	defer endHard()
 	l := &load{tracker: j.b, s: j.s, loadCtx: loadCtx, hardCtx: hardCtx, round: round, torn: true}
-	if err := j.s.detectFeatures(l); err != nil {
-		return t, err
-	}
+	try.Check(j.s.detectFeatures(l))
 	var clients sync.WaitGroup
 	clients.Go(l.run)
 	defer clients.Wait()
@@ -96,22 +97,14 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 	}
 	j.forgetEnds(round)
 	before := time.Now()
-	if err := j.s.nats[0].start(); err != nil {
-		return t, err
-	}
-	if err := j.s.waitForNATS(ctx, 0); err != nil {
-		return t, err
-	}
-	if err := j.s.up(ctx); err != nil {
-		return t, err
-	}
+	try.Check(j.s.nats[0].start())
+	try.Check(j.s.waitForNATS(ctx, 0))
+	try.Check(j.s.up(ctx))
 	t.ServedAfter = time.Since(before).Round(100 * time.Millisecond).String()
 	clients.Wait()
 	settled := j.settle(ctx)
 	j.runs = nil
-	if err := j.readRuns(ctx); err != nil {
-		return t, err
-	}
+	try.Check(j.readRuns(ctx))
 	t.LogLines = j.lossLines(marks)
 	// a restarted coordinator cannot know the lost records
 	if len(t.LogLines) == 0 && t.Coordinators == "left running" {
@@ -121,12 +114,8 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 	if !settled {
 		return t, errors.New("runs hang; no further crash")
 	}
-	if err := j.checkServing(ctx, hardCtx); err != nil {
-		return t, err
-	}
-	if err := j.countRepeatedStarts(&t); err != nil {
-		return t, err
-	}
+	try.Check(j.checkServing(ctx, hardCtx))
+	try.Check(j.countRepeatedStarts(&t))
 	j.checkTornLedger(ctx, &t)
 	return t, nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ao/scripts/try"
 )
 
 // verifier compares the clients' answers and the executors' log with the coordinators' state.
@@ -32,15 +34,14 @@ const (
 )
 
 // runFaults runs mode faults.
-func (j *verifier) runFaults(ctx context.Context) error {
+func (j *verifier) runFaults(ctx context.Context) (err error) {
+	defer try.Catch(&err)
 	loadCtx, endLoad := context.WithTimeout(ctx, j.s.length)
 	defer endLoad()
 	hardCtx, endHard := context.WithTimeout(ctx, j.s.length+2*time.Minute)
 	defer endHard()
 	l := &load{tracker: j.b, s: j.s, loadCtx: loadCtx, hardCtx: hardCtx}
-	if err := j.s.detectFeatures(l); err != nil {
-		return err
-	}
+	try.Check(j.s.detectFeatures(l))
 	c := &chaos{s: j.s, b: j.b, count: map[string]int{}}
 	begin := time.Now()
 	var wg sync.WaitGroup
@@ -55,19 +56,13 @@ func (j *verifier) runFaults(ctx context.Context) error {
 	j.settle(ctx)
 	j.checkCallbacks(ctx) // callbacks are runs too: complete only when none is pending
 	j.settle(ctx)
-	if err := j.readRuns(ctx); err != nil {
-		return err
-	}
+	try.Check(j.readRuns(ctx))
 	j.checkEnds()
-	if err := j.checkExecutors(); err != nil {
-		return err
-	}
+	try.Check(j.checkExecutors())
 	j.checkResults(ctx)
 	j.checkLedger(ctx)
 	j.measureGaps(begin)
-	if err := j.restartAndCompare(ctx); err != nil {
-		return err
-	}
+	try.Check(j.restartAndCompare(ctx))
 	j.checkLeftovers(ctx)
 	return nil
 }
@@ -155,14 +150,9 @@ func (j *verifier) readRuns(ctx context.Context) error {
 
 // compare lists the runs at both coordinators and returns the differences by run.
 func (j *verifier) compare(ctx context.Context) (first map[string]runView, wrong map[string]string, err error) {
-	first, err = j.listRuns(ctx, j.s.urls[0], "")
-	if err != nil {
-		return nil, nil, err
-	}
-	second, err := j.listRuns(ctx, j.s.urls[1], "")
-	if err != nil {
-		return nil, nil, err
-	}
+	defer try.Catch(&err)
+	first = try.Must(j.listRuns(ctx, j.s.urls[0], ""))
+	second := try.Must(j.listRuns(ctx, j.s.urls[1], ""))
 	wrong = map[string]string{}
 	for id, v := range first {
 		if w, ok := second[id]; !ok || w.outcome() != v.outcome() || w.Attempt != v.Attempt {
