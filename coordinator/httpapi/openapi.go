@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -210,9 +211,7 @@ func (s *typeSchemas) answer(b body, code int, out any) obj {
 
 func parameter(name, in string) obj {
 	p := obj{"name": name, "in": in, "schema": obj{"type": "string"}}
-	for k, v := range parameters[name] {
-		p[k] = v
-	}
+	maps.Copy(p, parameters[name])
 	if in == "path" {
 		p["required"] = true
 	}

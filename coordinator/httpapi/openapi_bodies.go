@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 
 	"ao/coordinator/agents"
@@ -44,9 +45,7 @@ type either []any
 
 func (b body) answers(ok int) map[int]any {
 	all := map[int]any{ok: b.out}
-	for code, out := range b.also {
-		all[code] = out
-	}
+	maps.Copy(all, b.also)
 	return all
 }
 

@@ -18,12 +18,8 @@ var secretNames = []string{
 // secretName reports whether a name looks like that of a secret.
 func secretName(name string) bool {
 	name = strings.ToLower(name)
-	for _, part := range secretNames {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return strings.HasSuffix(name, "auth") || strings.HasSuffix(name, "pass") || strings.HasSuffix(name, "pwd")
+	return slices.ContainsFunc(secretNames, func(part string) bool { return strings.Contains(name, part) }) ||
+		strings.HasSuffix(name, "auth") || strings.HasSuffix(name, "pass") || strings.HasSuffix(name, "pwd")
 }
 
 // secretFlag reports whether a word is a flag whose value, the next word, is a secret. -H is a header.

@@ -3,6 +3,7 @@ package executor
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -161,13 +162,7 @@ func readResult(raw json.RawMessage) (*run.Result, error) {
 // isDocument distinguishes a result document from a result that is an object.
 func isDocument(raw json.RawMessage) bool {
 	members, err := strictjson.Members(raw)
-	if err != nil {
-		return false
-	}
-	for _, m := range members {
-		if m.Key == "result_text" || m.Key == "result_data" {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(members, func(m strictjson.Member) bool {
+		return m.Key == "result_text" || m.Key == "result_data"
+	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -124,9 +125,7 @@ func (b *bench) table(all []contender, results []totals, fsync bool) {
 		if c.usual {
 			name += " (its default)"
 		}
-		if settings == "" {
-			settings = "none"
-		}
+		settings = cmp.Or(settings, "none")
 		if !fsync {
 			settings += "; on disk: " + c.durable
 		}

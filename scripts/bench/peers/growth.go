@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ const memoryLimit = "6GiB"
 func (b *bench) launchGrowth(ctx context.Context, fsync string, p plan) (*system, error) {
 	p.name, p.every = "ours", fsync
 	p.env = append(p.env, "GOMEMLIMIT="+memoryLimit)
-	if p.slots == 0 {
-		p.slots = b.slots
-	}
+	p.slots = cmp.Or(p.slots, b.slots)
 	return launchOurs(ctx, b, p)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,10 +131,7 @@ func (b *bench) recovery(ctx context.Context, names []string) error {
 		case wrong[i] != nil:
 			measured = "FAILED: " + wrong[i].Error()
 		}
-		settings := l.settings
-		if settings == "" {
-			settings = "none"
-		}
+		settings := cmp.Or(l.settings, "none")
 		fmt.Fprintf(b.out, "| %s | %s | %s | %s | %s |\n", l.name, settings, l.rule, l.settled, measured)
 	}
 	fmt.Fprintln(b.out)

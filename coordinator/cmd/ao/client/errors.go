@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,10 +75,7 @@ func (s *NotCoordinator) Error() string {
 	if s.Status == 0 {
 		return fmt.Sprintf("%s does not speak HTTP; check that the address is a coordinator's", s.URL)
 	}
-	what := s.Type
-	if what == "" {
-		what = "no content type"
-	}
+	what := cmp.Or(s.Type, "no content type")
 	return fmt.Sprintf("%s answered %d, but not as a coordinator does (%s: %.80q); check that the address is a "+
 		"coordinator's", s.URL, s.Status, what, s.Start)
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -47,10 +48,7 @@ func (s *stream) Next() (Message, error) {
 				m.Name = ""
 				continue
 			}
-			m.ID, m.Data = s.id, []byte(strings.Join(data, "\n"))
-			if m.Name == "" {
-				m.Name = "message"
-			}
+			m.ID, m.Name, m.Data = s.id, cmp.Or(m.Name, "message"), []byte(strings.Join(data, "\n"))
 			return m, nil
 		}
 		field, value, _ := strings.Cut(line, ":")

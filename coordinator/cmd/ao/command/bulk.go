@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,10 +118,7 @@ func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...str
 	if err := m.confirm(a, fmt.Sprintf("%s %s", verb, plural(meant, noun))); err != nil {
 		return err
 	}
-	key, cursor, refused, expect := m.key, "", 0, numberMember("expect", n)
-	if key == "" {
-		key = client.NewKey()
-	}
+	key, cursor, refused, expect := cmp.Or(m.key, client.NewKey()), "", 0, numberMember("expect", n)
 	for page := 1; ; page++ {
 		members := append(body[:len(body):len(body)], expect...)
 		if cursor != "" {

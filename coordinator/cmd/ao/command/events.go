@@ -74,10 +74,7 @@ func (w *eventPrinter) event(raw json.RawMessage) (enough bool) {
 		return false
 	}
 	w.err = w.print(e, raw)
-	if w.err != nil {
-		return true
-	}
-	return w.run != "" && endsRun(e)
+	return w.err != nil || w.run != "" && endsRun(e)
 }
 
 func (w *eventPrinter) print(e run.Event, raw json.RawMessage) error {

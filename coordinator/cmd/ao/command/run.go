@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,9 +174,7 @@ func submit(ctx context.Context, a *app, o submission) error {
 
 // createRun starts a run. The request always has an idempotency key, so it can be retried.
 func createRun(ctx context.Context, a *app, path []string, body []byte, key string) (run.Run, json.RawMessage, error) {
-	if key == "" {
-		key = client.NewKey()
-	}
+	key = cmp.Or(key, client.NewKey())
 	var created run.Run
 	answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	if err != nil {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -80,10 +81,7 @@ func runCells(a *app, r run.Run, note string) []string {
 
 // durationOf returns how long a run has been running, or ran.
 func durationOf(a *app, r run.Run) string {
-	started := r.StartedAt
-	if started == nil {
-		started = r.ClaimedAt
-	}
+	started := cmp.Or(r.StartedAt, r.ClaimedAt)
 	switch {
 	case started == nil:
 		return ""

@@ -107,13 +107,8 @@ func Object(base []strictjson.Member, given []Argument, s Schema) (json.RawMessa
 
 // quote returns s as JSON with minimal escaping.
 func quote(s string) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil { // encoding a string cannot fail
-		panic(err)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	raw, _ := strictjson.Encode(s) // a string
+	return raw
 }
 
 // withoutSubject removes the subject from an error of package strictjson, which speaks of a request's body.
