@@ -106,6 +106,9 @@ func (j *verifier) flip(rng *rand.Rand, server int) (flipped []string, err error
 	for _, file := range streams {
 		name := filepath.Base(filepath.Dir(filepath.Dir(file)))
 		hit, at := rng.IntN(3) == 0, rng.Float64()
+		if name == "KV_secrets" && len(j.s.nats) == 1 { // then no coordinator starts, which is as it should be
+			continue
+		}
 		if name == "RUNS" && runs || name != "RUNS" && hit {
 			if err := natstest.FlipBit(dir, name, at); err == nil { // else it is empty
 				flipped = append(flipped, fmt.Sprintf("%s at %.2f", name, at))
