@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -29,7 +30,7 @@ func proceduralOf(profile, host string, tags ...string) runnerapi.Runner {
 // profiles still register, and other callers' runs with demands are taken.
 func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 	t.Parallel()
-	s := secure(t)
+	s := secure(t, func(c *serve.Config) { c.Coordinator.MaxQueues = natstest.Load(64, 256) })
 	busy := proceduralOf("busy", "b", "0", "1", "2", "3", "4", "5", "6", "7", "8")
 	do, free := hold()
 	defer free()

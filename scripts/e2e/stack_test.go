@@ -48,7 +48,8 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		bin = dir
-		args := append([]string{"build", "-buildvcs=false", "-ldflags", linkerFlags(builtAs, builtOf)}, buildFlags...)
+		args := append([]string{"build", "-buildvcs=false", "-ldflags", "-w " + linkerFlags(builtAs, builtOf)},
+			buildFlags...)
 		build := exec.Command("go", append(append(args, "-o", dir), mains...)...)
 		build.Dir = root()
 		if out, err := build.CombinedOutput(); err != nil {

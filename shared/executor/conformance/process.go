@@ -215,7 +215,8 @@ func (x *examiner) marked(timedOut *bool) (all []int) {
 	if *timedOut {
 		timeout = 200 * time.Millisecond
 	}
-	for end := time.Now().Add(timeout); ; sleep(5 * time.Millisecond) {
+	pause := 5 * time.Millisecond
+	for end := time.Now().Add(timeout); ; pause = min(2*pause, 200*time.Millisecond) {
 		all = nil
 		entries, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, path := range entries {
@@ -234,6 +235,7 @@ func (x *examiner) marked(timedOut *bool) (all []int) {
 			*timedOut = true
 			return all
 		}
+		sleep(pause)
 	}
 }
 
