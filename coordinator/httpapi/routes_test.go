@@ -55,9 +55,9 @@ func TestAReaderWaitsForItsPosition(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Host = "127.0.0.1"
 		r.Header.Set("Ao-Position", "5-1")
-		begin := time.Now()
+		start := time.Now()
 		a.ServeHTTP(w, r)
-		if took := time.Since(begin); w.Code != 503 || w.Header().Get("Retry-After") != "1" || took < behind ||
+		if took := time.Since(start); w.Code != 503 || w.Header().Get("Retry-After") != "1" || took < behind ||
 			!strings.Contains(w.Body.String(), "not to 5 yet") {
 			t.Errorf("%s: %d after %v: %s", path, w.Code, took, w.Body)
 		}

@@ -41,9 +41,9 @@ func (p *Projection) writeUntil(done chan struct{}) (times int, longest time.Dur
 			return times, longest
 		default:
 		}
-		begin := time.Now()
+		start := time.Now()
 		p.mu.Lock()
-		longest = max(longest, time.Since(begin))
+		longest = max(longest, time.Since(start))
 		times++
 		p.mu.Unlock()
 	}

@@ -158,7 +158,7 @@ func TestALargeTree(t *testing.T) {
 	}
 	b := start(t, Config{})
 	b.changing(func(*reducer) { b.Projection.reducer = f })
-	begin := time.Now()
+	start := time.Now()
 	seen := map[string]bool{}
 	deepest := 0
 	for cursor, pages := "", 0; ; pages++ {
@@ -177,7 +177,7 @@ func TestALargeTree(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("read in %v", time.Since(begin))
+	t.Logf("read in %v", time.Since(start))
 	if len(seen) != 5000 || deepest != 8 {
 		t.Errorf("%d sessions, %d deep", len(seen), deepest)
 	}

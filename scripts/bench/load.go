@@ -60,7 +60,7 @@ func runLoops(ctx context.Context, loops int, more func() bool, once func() erro
 	var took []time.Duration
 	var errors atomic.Int64
 	var wg sync.WaitGroup
-	begin := time.Now()
+	start := time.Now()
 	for range loops {
 		wg.Go(func() {
 			var mine []time.Duration
@@ -78,7 +78,7 @@ func runLoops(ctx context.Context, loops int, more func() bool, once func() erro
 		})
 	}
 	wg.Wait()
-	return summarize(took, time.Since(begin), int(errors.Load()))
+	return summarize(took, time.Since(start), int(errors.Load()))
 }
 
 func post(c *http.Client, url string, body []byte) error {

@@ -218,7 +218,7 @@ func (b bench) async(ctx context.Context, fsync string) {
 	completed := map[*contender][]load{}
 	for round := range b.rounds + 1 {
 		for _, e := range turn(all, round) {
-			begin, n := time.Now(), b.burst
+			start, n := time.Now(), b.burst
 			if round == b.rounds && e == all[0] {
 				e.profile(b.profile, b.length)
 			}
@@ -230,7 +230,7 @@ func (b bench) async(ctx context.Context, fsync string) {
 			if round == 0 { // warm-up
 				continue
 			}
-			took := time.Since(begin).Seconds()
+			took := time.Since(start).Seconds()
 			e.loads, e.used = append(e.loads, l), append(e.used, used)
 			completed[e] = append(completed[e], load{perSecond: float64(n) / took, seconds: took})
 		}

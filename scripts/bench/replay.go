@@ -31,11 +31,11 @@ func (b bench) replay(ctx context.Context, fsync string) {
 	defer nc.Close()
 	records := try.Must(bus.Open(nc, bus.Config{Log: warnLogger()}))
 	try.Check(records.Setup(ctx))
-	begin := time.Now()
+	start := time.Now()
 	writeHistory(ctx, records, b.history)
 	state := try.Must(records.State(ctx))
 	fmt.Printf("history of %d runs: %d records, %.0f MiB, written in %.1f s\n", b.history, state.Msgs,
-		float64(state.Bytes)/(1<<20), time.Since(begin).Seconds())
+		float64(state.Bytes)/(1<<20), time.Since(start).Seconds())
 
 	before := heap()
 	whole := follow(ctx, records, filepath.Join(dir, "projection"))
@@ -43,7 +43,7 @@ func (b bench) replay(ctx context.Context, fsync string) {
 	fmt.Printf("read from the beginning: ready after %.2f s (%.0f records/s), %d applied, %d bytes of heap for a run\n",
 		whole.took.Seconds(), float64(applied)/whole.took.Seconds(), applied, (heap()-before)/int64(b.history))
 	var slowest time.Duration // from append to projection, while the checkpoint is written
-	for begin = time.Now(); whole.LastSnapshot().Seq == 0 && time.Since(begin) < time.Minute; {
+	for start = time.Now(); whole.LastSnapshot().Seq == 0 && time.Since(start) < time.Minute; {
 		at := time.Now()
 		try.Check(whole.Await(ctx, try.Must(records.AppendBatch(ctx, endedRuns(1)...))))
 		slowest = max(slowest, time.Since(at))
@@ -53,9 +53,9 @@ func (b bench) replay(ctx context.Context, fsync string) {
 		"read meanwhile %s\n",
 		float64(s.Bytes)/(1<<20), s.Bytes/int64(b.history), s.Took.Seconds(), s.Longest.Round(10*time.Microsecond),
 		slowest.Round(10*time.Microsecond))
-	begin = time.Now()
+	start = time.Now()
 	whole.end()
-	fmt.Printf("clean end, with a last checkpoint: %.2f s\n", time.Since(begin).Seconds())
+	fmt.Printf("clean end, with a last checkpoint: %.2f s\n", time.Since(start).Seconds())
 	runtime.GC()
 	again := follow(ctx, records, filepath.Join(dir, "projection"))
 	defer again.end()
@@ -79,7 +79,7 @@ func follow(ctx context.Context, b *bus.Bus, dir string) *follower {
 	p := projection.New(b, projection.Config{Log: warnLogger(), Dir: dir})
 	f := &follower{Projection: p.Projection, Index: p.Index, ActiveRuns: p.ActiveRuns, Follower: p.Follower}
 	over := make(chan struct{})
-	begin := time.Now()
+	start := time.Now()
 	go func() { defer close(over); f.Run(ctx) }()
 	f.end = func() { cancel(); <-over }
 	tick := time.NewTicker(time.Millisecond)
@@ -92,7 +92,7 @@ func follow(ctx context.Context, b *bus.Bus, dir string) *follower {
 		case <-tick.C:
 		}
 	}
-	f.took = time.Since(begin)
+	f.took = time.Since(start)
 	return f
 }
 

@@ -90,12 +90,12 @@ func (s screen) eventsOf(ctx context.Context, of string) {
 	p := visit(s.browser, s.base+"/ui/"+of+"/"+path)
 	defer p.end()
 	before := p.heap()
-	begin := time.Now()
+	start := time.Now()
 	f := p.frames(5*time.Second, "")
 	const over = `/completed|finished/.test(document.querySelector("h1").innerText) && ` +
 		`document.body.innerText.includes("the last event")`
 	p.until(over, 100*time.Second)
-	took := time.Since(begin)
+	took := time.Since(start)
 	after := p.heap()
 	nodes := eval[float64](p, `document.querySelectorAll("*").length`)
 	fmt.Printf("%d events on the page of /%s: heap %.1f MiB, then %.1f: %s more; %s; all shown after %.1f s; frames "+
@@ -106,11 +106,11 @@ func (s screen) eventsOf(ctx context.Context, of string) {
 // tree measures the page of a session with thousands of descendants.
 func (s screen) tree(ctx context.Context) {
 	root := s.createTree(ctx)
-	begin := time.Now()
+	start := time.Now()
 	p := visit(s.browser, s.base+"/ui/sessions/"+root+"/tree")
 	defer p.end()
 	p.until(`document.body.innerText.includes("5,000 sessions")`, time.Minute)
-	shown := time.Since(begin)
+	shown := time.Since(start)
 	requests, files, bytes := p.loaded()
 	unfold := eval[float64](p, `new Promise((done) => { const start = performance.now();
 		[...document.querySelectorAll("button")].find((b) => b.textContent.trim() === "Expand all").click();

@@ -219,10 +219,10 @@ func TestChildrenOfACallbackAreRead(t *testing.T) {
 }
 
 func TestTheLongestGap(t *testing.T) {
-	begin := time.Unix(1000, 0)
-	at := []time.Time{begin.Add(2 * time.Second), begin.Add(9 * time.Second), begin.Add(99 * time.Second)}
+	start := time.Unix(1000, 0)
+	at := []time.Time{start.Add(2 * time.Second), start.Add(9 * time.Second), start.Add(99 * time.Second)}
 	rand.Shuffle(len(at), func(i, j int) { at[i], at[j] = at[j], at[i] })
-	if got := longestGap(at, begin, 10*time.Second); got != "7s" {
+	if got := longestGap(at, start, 10*time.Second); got != "7s" {
 		t.Errorf("got %s", got)
 	}
 }

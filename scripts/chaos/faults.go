@@ -114,7 +114,7 @@ func (s *stack) groups(b *tracker) []victims {
 
 // run injects faults until ctx ends. It completes each fault, so all processes run when it returns.
 func (c *chaos) run(ctx context.Context) {
-	begin := time.Now()
+	start := time.Now()
 	var wg sync.WaitGroup
 	for g, v := range c.s.groups(c.b) {
 		next := plan(c.s.seed, g, v)
@@ -126,7 +126,7 @@ func (c *chaos) run(ctx context.Context) {
 					return
 				case <-time.After(f.after):
 				}
-				c.inject(ctx, begin, v, f)
+				c.inject(ctx, start, v, f)
 			}
 		})
 	}
@@ -134,12 +134,12 @@ func (c *chaos) run(ctx context.Context) {
 }
 
 // inject causes one fault and recovers from it.
-func (c *chaos) inject(ctx context.Context, begin time.Time, v victims, f fault) {
+func (c *chaos) inject(ctx context.Context, start time.Time, v victims, f fault) {
 	name := v.all[f.target]
 	c.mu.Lock()
 	c.count[f.kind.name+" "+v.program()]++
 	c.mu.Unlock()
-	c.s.logf("%6.1fs  %-8s %-14s for %s", time.Since(begin).Seconds(), f.kind.name, name,
+	c.s.logf("%6.1fs  %-8s %-14s for %s", time.Since(start).Seconds(), f.kind.name, name,
 		f.duration.Round(10*time.Millisecond))
 	hold := time.NewTimer(f.duration)
 	defer hold.Stop()

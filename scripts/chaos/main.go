@@ -136,14 +136,14 @@ func (o options) run(ctx context.Context) (r report, err error) {
 		}
 		s.remove()
 	}()
-	begin := time.Now()
+	start := time.Now()
 	if err := s.up(ctx); err != nil {
 		return r, fmt.Errorf("start: %w", err)
 	}
-	o.logf("up after %s; injecting faults for %s", time.Since(begin).Round(100*time.Millisecond), o.length)
+	o.logf("up after %s; injecting faults for %s", time.Since(start).Round(100*time.Millisecond), o.length)
 	j := &verifier{s: s, b: &tracker{}, r: &r, torn: map[string]bool{}}
 	err = modes[o.mode].run(j, ctx)
-	r.Duration = time.Since(begin).Round(time.Second).String()
+	r.Duration = time.Since(start).Round(time.Second).String()
 	if ctx.Err() != nil {
 		j.b.wrong, err = nil, errors.New("interrupted") // open runs are no violation then
 	}

@@ -140,7 +140,7 @@ func projectRoot() (string, error) {
 // build builds the programs, and this one for the NATS servers, which need no race detector.
 func (s *stack) build(ctx context.Context) error {
 	for _, b := range [][]string{{"./coordinator/cmd/coordinator", "./worker/cmd/worker"}, {"./scripts/chaos"}} {
-		args := []string{"build", "-buildvcs=false", "-o", s.path("bin") + "/"}
+		args := []string{"build", "-buildvcs=false", "-ldflags=-w", "-o", s.path("bin") + "/"}
 		if s.race && len(b) > 1 {
 			args = append(args, "-race")
 		}

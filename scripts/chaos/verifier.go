@@ -43,13 +43,13 @@ func (j *verifier) runFaults(ctx context.Context) (err error) {
 	l := &load{tracker: j.b, s: j.s, loadCtx: loadCtx, hardCtx: hardCtx}
 	try.Check(j.s.detectFeatures(l))
 	c := &chaos{s: j.s, b: j.b, count: map[string]int{}}
-	begin := time.Now()
+	start := time.Now()
 	var wg sync.WaitGroup
 	wg.Go(func() { c.run(loadCtx) })
 	wg.Go(l.run)
 	wg.Wait()
 	j.r.Faults = c.count
-	j.s.logf("faults and load ended after %s; waiting for all runs to end", time.Since(begin).Round(time.Second))
+	j.s.logf("faults and load ended after %s; waiting for all runs to end", time.Since(start).Round(time.Second))
 	if err := j.s.up(ctx); err != nil {
 		return fmt.Errorf("after the faults: %w", err)
 	}
@@ -61,7 +61,7 @@ func (j *verifier) runFaults(ctx context.Context) (err error) {
 	try.Check(j.checkExecutors())
 	j.checkResults(ctx)
 	j.checkLedger(ctx)
-	j.measureGaps(begin)
+	j.measureGaps(start)
 	try.Check(j.restartAndCompare(ctx))
 	j.checkLeftovers(ctx)
 	return nil
@@ -243,7 +243,7 @@ func unexpectedEnd(e *trackedRun, v runView) string {
 }
 
 // measureGaps measures the longest times without an answer and without an end.
-func (j *verifier) measureGaps(begin time.Time) {
+func (j *verifier) measureGaps(start time.Time) {
 	var answers, ends []time.Time
 	for _, e := range j.b.accepted() {
 		answers = append(answers, e.answered)
@@ -253,13 +253,13 @@ func (j *verifier) measureGaps(begin time.Time) {
 			ends = append(ends, *v.Ended)
 		}
 	}
-	j.r.NoAnswer, j.r.NoEnd = longestGap(answers, begin, j.s.length), longestGap(ends, begin, j.s.length)
+	j.r.NoAnswer, j.r.NoEnd = longestGap(answers, start, j.s.length), longestGap(ends, start, j.s.length)
 }
 
 // longestGap returns the longest time between two moments of a span.
-func longestGap(at []time.Time, begin time.Time, length time.Duration) string {
-	end := begin.Add(length)
-	at = slices.DeleteFunc(append(at, begin, end), func(t time.Time) bool { return t.Before(begin) || t.After(end) })
+func longestGap(at []time.Time, start time.Time, length time.Duration) string {
+	end := start.Add(length)
+	at = slices.DeleteFunc(append(at, start, end), func(t time.Time) bool { return t.Before(start) || t.After(end) })
 	slices.SortFunc(at, time.Time.Compare)
 	var most time.Duration
 	for i := 1; i < len(at); i++ {

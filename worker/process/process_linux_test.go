@@ -250,10 +250,10 @@ func TestNoProcessLeft(t *testing.T) {
 			if tt.stop {
 				cancel(errors.New("stop"))
 			}
-			begin := time.Now()
+			start := time.Now()
 			wg.Wait()
 			cancel(nil)
-			if took := time.Since(begin); took > 10*time.Second {
+			if took := time.Since(start); took > 10*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			if (err != nil) != tt.stop {
@@ -387,10 +387,10 @@ func TestStop(t *testing.T) {
 		defer cancel()
 		s := sh(`trap "" TERM; echo deaf; while :; do sleep 1; done`)
 		s.Grace, s.OnStdout = 50*time.Millisecond, func([]byte) { cancel() } // not before it is deaf
-		begin := time.Now()
+		start := time.Now()
 		e, err := Run(ctx, s)
-		if !errors.Is(err, context.Canceled) || e.signal != syscall.SIGKILL || time.Since(begin) > 10*time.Second {
-			t.Errorf("got %v, signal %d after %v", err, e.signal, time.Since(begin))
+		if !errors.Is(err, context.Canceled) || e.signal != syscall.SIGKILL || time.Since(start) > 10*time.Second {
+			t.Errorf("got %v, signal %d after %v", err, e.signal, time.Since(start))
 		}
 	})
 }

@@ -35,7 +35,7 @@ func BenchmarkSpawn(b *testing.B) {
 		b.Run(fmt.Sprintf("at once=%d", n), func(b *testing.B) {
 			// In turns, so that what else the machine does falls on both.
 			round := func(do func(*testing.B)) (wall, cpu time.Duration) {
-				begin, used := time.Now(), cpuTime()
+				start, used := time.Now(), cpuTime()
 				var wg sync.WaitGroup
 				for range n {
 					wg.Go(func() {
@@ -45,7 +45,7 @@ func BenchmarkSpawn(b *testing.B) {
 					})
 				}
 				wg.Wait()
-				return time.Since(begin), cpuTime() - used
+				return time.Since(start), cpuTime() - used
 			}
 			var sum [4]time.Duration
 			for b.Loop() {

@@ -48,9 +48,9 @@ func TestStopLeavesNothing(t *testing.T) {
 			for range 3 {
 				cancel(cause)
 			}
-			begin := time.Now()
+			start := time.Now()
 			wg.Wait()
-			if took := time.Since(begin); took > 10*time.Second || !errors.Is(err, cause) {
+			if took := time.Since(start); took > 10*time.Second || !errors.Is(err, cause) {
 				t.Errorf("it took %v and gave %v", took, err)
 			}
 			for _, pid := range all {
@@ -91,9 +91,9 @@ func TestKill(t *testing.T) {
 					}
 				}
 			}
-			begin := time.Now()
+			start := time.Now()
 			e, err := Run(stop, s)
-			if took := time.Since(begin); took > 10*time.Second || !errors.Is(err, cause) ||
+			if took := time.Since(start); took > 10*time.Second || !errors.Is(err, cause) ||
 				e.signal != syscall.SIGKILL {
 				t.Errorf("it took %v and gave %v, signal %d", took, err, e.signal)
 			}

@@ -384,11 +384,11 @@ func TestKillTurn(t *testing.T) {
 	kill, end := context.WithCancel(t.Context())
 	defer cancel()
 	time.AfterFunc(50*time.Millisecond, func() { cancel(); end() })
-	begin := time.Now()
+	start := time.Now()
 	if got := h.turn(ctx, "wait", func(j *Job) {
 		j.Kill = kill.Done()
-	}); got != "stopped" || time.Since(begin) > 10*time.Second {
-		t.Errorf("got %s after %v", got, time.Since(begin))
+	}); got != "stopped" || time.Since(start) > 10*time.Second {
+		t.Errorf("got %s after %v", got, time.Since(start))
 	}
 }
 
@@ -431,9 +431,9 @@ func TestProcessThatDoesNotRead(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	answerOf(t, h.turn(t.Context(), "ok"))
-	begin := time.Now()
+	start := time.Now()
 	h.p.Close(t.Context())
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("the end took %v", took)
 	}
 }

@@ -221,9 +221,9 @@ func TestSamplesAreBounded(t *testing.T) {
 			`"minItems":3000}}}`,
 		`{"type":"array","minItems":-5}`, `{"type":"string","maxLength":-5}`,
 	} {
-		begin := time.Now()
+		start := time.Now()
 		got := sample(json.RawMessage(raw), json.RawMessage(raw))
-		if took := time.Since(begin); len(got) > 4*maxSample || took > 5*time.Second || !json.Valid(got) {
+		if took := time.Since(start); len(got) > 4*maxSample || took > 5*time.Second || !json.Valid(got) {
 			t.Errorf("%s gives %d bytes in %s, JSON %v", raw, len(got), took, json.Valid(got))
 		}
 	}
