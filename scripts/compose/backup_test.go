@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// restored makes a backup, removes everything including volumes, and restores it.
+// restored makes a backup while callers start runs, removes everything including volumes, and restores it.
 func restored(t *testing.T, s *stack) {
 	var waits result
 	err := s.post(t.Context(), "", map[string]any{"agent_name": "text-stats", "parameters": map[string]any{
@@ -19,7 +19,12 @@ func restored(t *testing.T, s *stack) {
 	}
 	file := filepath.Join(t.TempDir(), "all.backup")
 	lines := documentedLines(t, "## Back up and restore", "    ")
+	l := s.load(t)
+	l.more("before the backup")
+	before := l.runs()
 	s.line(t, lines[0], file) // scripts/backup
+	l.more("after the backup")
+	l.settle("a backup")
 	s.docker(t, "down", "--volumes", "--timeout", "30")
 	s.line(t, lines[2], file) // scripts/restore, and the coordinator
 	s.keys(t)
@@ -42,10 +47,27 @@ func restored(t *testing.T, s *stack) {
 		return s.get("/agents/text-stats", nil)
 	})
 	s.writeStory(t)
+	s.kept(t, before)
 	id, err := s.createRun(t.Context(), "restored")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.until(t, time.Minute, "a new run completes", func() error { return s.completed(id) })
 	s.verify(t)
+}
+
+// kept checks that these runs are there and ended. One that was in progress when the backup began has failed.
+func (s *stack) kept(t *testing.T, runs map[string]string) {
+	t.Helper()
+	for _, id := range runs {
+		s.until(t, time.Minute, "run "+id+" has ended", func() error {
+			err := s.completed(id)
+			if err != nil && strings.Contains(err.Error(), "runner_disconnected") {
+				t.Logf("run %s was in progress when the backup began", id)
+				return nil
+			}
+			return err
+		})
+	}
+	t.Logf("%d runs of before the backup have ended", len(runs))
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"sync"
 	"testing"
@@ -48,10 +49,13 @@ func (s *stack) load(t *testing.T) *load {
 	return l
 }
 
-func (l *load) total() int {
+func (l *load) total() int { return len(l.runs()) }
+
+// runs returns what was accepted so far.
+func (l *load) runs() map[string]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.accepted)
+	return maps.Clone(l.accepted)
 }
 
 // more waits until further runs are accepted.
