@@ -219,7 +219,7 @@ func TestTimeIsProportional(t *testing.T) {
 		look(text)
 	}
 	for _, unit := range []string{"{{{{[[[[", "[1] ", "```[\n", "```a"} {
-		look(strings.Repeat(unit, 5<<20/slow/len(unit)))
+		look(strings.Repeat(unit, 1<<20/slow/len(unit)))
 	}
 	look(strings.Repeat("```a", 1<<18/slow) + "\n" + strings.Repeat(" ", 1<<20/slow))
 }
