@@ -43,6 +43,18 @@ func (b bucket) Create(ctx context.Context, key string, body []byte) (uint64, er
 	})
 }
 
+// Update is bus.Bucket's.
+func (b bucket) Update(ctx context.Context, key string, body []byte, rev uint64) (uint64, error) {
+	return ask(ctx, b.c, "key", func() (uint64, error) {
+		if b.c.values[b.name+"/"+key].rev != rev {
+			return 0, bus.ErrTaken
+		}
+		b.c.revisions++
+		b.c.values[b.name+"/"+key] = value{body, b.c.revisions}
+		return b.c.revisions, nil
+	})
+}
+
 // insistingBucket asks until NATS answers.
 type insistingBucket struct{ bucket }
 

@@ -20,6 +20,7 @@ import (
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/stopping"
+	"ao/coordinator/control/webhook"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -97,6 +98,7 @@ type meters struct{}
 
 func (meters) Checked(run.Status) {}
 func (meters) Mismatch()          {}
+func (meters) Posted(string)      {}
 
 // insist is bus.RetryFunc.
 func insist(ctx context.Context, _ string, f func() error) error {
@@ -209,7 +211,7 @@ func (whole) Affects(uint64) bool { return false }
 // Lost reports whether records of a run may be lost.
 func (whole) Lost(string, uint64) (possible, begun bool) { return false, false }
 
-// wire is what serve/parts does, but for the high-water mark, webhooks, definitions and registries.
+// wire is what serve/parts does, but for the high-water mark, definitions and registries.
 func (c *coordinator) wire(log *slog.Logger) {
 	h := c.history
 	reads := record.NewReadBarrier(c.client, h)
@@ -276,6 +278,16 @@ func (c *coordinator) wire(log *slog.Logger) {
 	callbacks := callback.New(callback.Config{History: h, Records: records, Plans: planner{c.service.Plans},
 		MaxPayload: 1 << 20, Log: log})
 	callbacks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.CallbackDue)) }
+	webhooks := webhook.NewController(webhook.ControllerConfig{History: struct {
+		history
+		*runs.Service
+	}{h, c.service}, Records: struct {
+		*record.Writer
+		*record.ReadBarrier
+		bucket
+		insisting
+	}{records, reads, c.bucket("idempotency"), insisting{}}, Meter: meters{}, Receivers: receivers{c}, Log: log})
+	webhooks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.WebhookDue)) }
 	expired := expiry.New(expiry.Config{Log: log, RemoveAfter: removeAfter, Lease: leaseTime, Connection: c.client,
 		Runners: &departures{Deregistrar: &runners.Deregistrar{Runners: c.registry}, world: c.world},
 		Attempts: struct {
@@ -293,6 +305,8 @@ func (c *coordinator) wire(log *slog.Logger) {
 			Wakes: control.Signal(projection.ResultDue) | certain},
 		control.Plan{Name: "callbacks", Do: callbacks, Every: time.Second, Allowed: sure,
 			Wakes: control.Signal(projection.CallbackDue) | certain},
+		control.Plan{Name: "webhooks", Do: webhooks, Every: webhooks.Pace(), Allowed: sure,
+			Wakes: control.Signal(projection.WebhookDue) | certain},
 		control.Plan{Name: "stopping", Do: &stopping.Controller{History: h, Records: records, Ends: ends, Log: log},
 			Wakes: control.Signal(projection.TreeStopDue) | certain, Every: time.Second, Allowed: sure},
 		control.Plan{Name: "completion", Every: completion.Every, Allowed: sure,
@@ -301,7 +315,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		control.Plan{Name: "queues", Do: consumers, Every: 250 * time.Millisecond, Allowed: sure},
 		control.Plan{Name: "retention", Do: retained, Every: retention.Every, Allowed: sure},
 	)
-	c.waits = []interface{ Wait() }{results.Pool, callbacks.Pool, c.leases}
+	c.waits = []interface{ Wait() }{results.Pool, callbacks.Pool, webhooks, c.leases}
 	consumers.Begin()
 	hearing.Restart("start", time.Now())
 }

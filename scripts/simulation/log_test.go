@@ -80,16 +80,20 @@ func (l *runsLog) read(filter string, after uint64, limit int) (all []stream.Mes
 
 // matches reports whether a subject matches a filter.
 func matches(filter, subj string) bool {
-	f, s := strings.Split(filter, "."), strings.Split(subj, ".")
-	for i, token := range f {
+	for {
+		token, rest, more := strings.Cut(filter, ".")
 		if token == ">" {
-			return len(s) > i
+			return subj != ""
 		}
-		if i >= len(s) || token != "*" && token != s[i] {
+		at, left, further := strings.Cut(subj, ".")
+		if token != "*" && token != at || more != further {
 			return false
 		}
+		if !more {
+			return true
+		}
+		filter, subj = rest, left
 	}
-	return len(f) == len(s)
 }
 
 // purge removes the messages under a filter before a sequence; 0: all.

@@ -82,11 +82,17 @@ func (l *loop) after(d time.Duration, key string, f func()) {
 }
 
 func (l *loop) push(a *act, delay time.Duration) {
+	l.name(a)
+	a.due = time.Now().Add(delay)
+	heap.Push(&l.pending, a)
+}
+
+// name gives an act its fate and its place among those of one moment.
+func (l *loop) name(a *act) {
 	l.counts[a.key]++
 	a.fate = l.number(a.key, l.counts[a.key])
 	l.order++
-	a.due, a.order = time.Now().Add(delay), l.order
-	heap.Push(&l.pending, a)
+	a.order = l.order
 }
 
 // number returns a number that depends on the seed, a text and a count only.
@@ -172,9 +178,9 @@ func (l *loop) take() {
 		return 0
 	})
 	for _, a := range all {
-		l.push(a, 0)
-		a.due = a.due.Add(l.delays(a))
-		heap.Fix(&l.pending, slices.Index(l.pending, a))
+		l.name(a)
+		a.due = time.Now().Add(l.delays(a))
+		heap.Push(&l.pending, a)
 	}
 }
 

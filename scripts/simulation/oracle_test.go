@@ -36,6 +36,8 @@ type oracle struct {
 	first   map[string]string // the first run that a worker claimed, by session
 	closed  map[string]bool   // runs with an end record, also a purged one
 	erased  map[string]bool   // runs of deleted sessions
+	ends    map[string]run.Status
+	tries   map[string][]try // of webhooks, by run
 
 	book     *ledger.Verifier
 	read     uint64
@@ -49,13 +51,13 @@ type oracle struct {
 type promise struct {
 	acceptance
 	asked request
-	final map[string]string // its last status, by coordinator
+	final map[string]bool // whether it had ended, by coordinator
 }
 
 func newOracle(w *world) *oracle {
 	return &oracle{world: w, runs: map[string]*promise{}, keys: map[string]acceptance{}, starts: map[string]int{},
 		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{},
-		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{}}
+		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{}, ends: map[string]run.Status{}, tries: map[string][]try{}}
 }
 
 // about returns the records of the run that a finding names first, and of its session.
@@ -94,7 +96,7 @@ func (o *oracle) accepted(q request, key string, a acceptance) {
 	}
 	o.keys[key], o.tellings[q.N] = a, a
 	if o.runs[a.run] == nil {
-		o.runs[a.run] = &promise{acceptance: a, asked: q, final: map[string]string{}}
+		o.runs[a.run] = &promise{acceptance: a, asked: q, final: map[string]bool{}}
 		o.order = append(o.order, a.run)
 	}
 }
@@ -179,7 +181,7 @@ var late = []string{"offer_overdue", "claimed_to_end", "callback_overdue"}
 // check runs after every act.
 func (o *oracle) check(string) {
 	log := o.world.runs
-	if o.read == log.last() && o.acted() <= 2*len(o.order) {
+	if o.read == log.last() && o.acted() <= 4*len(o.order) {
 		return // what was purged is read without it once something follows
 	}
 	if o.book == nil || o.removals != log.removals || o.read > log.last() ||
@@ -196,7 +198,7 @@ func (o *oracle) check(string) {
 		o.read = log.last()
 		o.audit(false)
 	}
-	if o.acted() > 2*len(o.order) {
+	if o.acted() > 4*len(o.order) {
 		o.compared = int(o.loop.steps.Load())
 		o.compare()
 	}
@@ -241,7 +243,7 @@ func (o *oracle) excused(x ledger.Wrong) bool {
 
 // compare checks that coordinators at the same record know the same, and that what has ended stays so.
 func (o *oracle) compare() {
-	views := map[uint64]map[string]string{}
+	views := map[uint64]map[string]known{}
 	for _, c := range o.coordinators {
 		if !c.started.Load() || c.history.Ready() != nil || !c.history.Confirmed() {
 			continue
@@ -253,34 +255,42 @@ func (o *oracle) compare() {
 		views[seq] = view
 		for id, p := range o.runs {
 			now := view[id]
-			if before := p.final[c.name]; before == "ended" && now != "ended" && now != "" && !o.damaged[p.session] {
-				o.fail("run %s had ended for %s, and is now %s", id, c.name, now)
+			if p.final[c.name] && now.state == "open" && !o.damaged[p.session] {
+				o.fail("run %s had ended for %s, and is now %v", id, c.name, now)
 			}
-			p.final[c.name] = now
+			p.final[c.name] = now.state == "ended"
 		}
 	}
 }
 
-func (o *oracle) differ(name string, view, other map[string]string) {
+func (o *oracle) differ(name string, view, other map[string]known) {
 	for _, id := range o.order {
-		if view[id] != other[id] && view[id]+other[id] != "ended" { // each forgets truncated runs when it looks
-			o.fail("run %s is %q for %s, and %q for another coordinator at the same record", id, view[id], name,
-				other[id])
+		if a, b := view[id], other[id]; a != b && a.state+b.state != "ended" { // each forgets truncated runs when it looks
+			o.fail("run %s is %v for %s, and %v for another coordinator at the same record", id, a, name, b)
 			return
 		}
 	}
 }
 
+// known is what a projection says about a run.
+type known struct {
+	state                                           string // open or ended; empty: there is none
+	first, queued, claimed, offered, carried, treed uint64
+	queue, key                                      string
+	attempt                                         int
+	stopping                                        bool
+	notBefore                                       int64
+}
+
 // view is what a projection says about every accepted run.
-func (o *oracle) view(h history) map[string]string {
-	view := make(map[string]string, len(o.order))
+func (o *oracle) view(h history) map[string]known {
+	view := make(map[string]known, len(o.order))
 	for _, id := range o.order {
 		if a, ok := h.Active(id); ok {
-			view[id] = fmt.Sprint("open ", a.FirstSeq, " ", a.QueuedSeq, " ", a.ClaimSeq, " ", a.UnverifiedSeq, " ",
-				a.CarriedEndSeq, " ", a.Queue, " ", a.Attempt, " ", a.Key, " ", a.Stopping, " ", a.TreeStop.Seq, " ",
-				a.NotBefore.UnixNano())
+			view[id] = known{"open", a.FirstSeq, a.QueuedSeq, a.ClaimSeq, a.UnverifiedSeq, a.CarriedEndSeq,
+				a.TreeStop.Seq, a.Queue, a.Key, a.Attempt, a.Stopping, a.NotBefore.UnixNano()}
 		} else if h.Ended(id) {
-			view[id] = "ended"
+			view[id] = known{state: "ended"}
 		}
 	}
 	return view
@@ -329,6 +339,9 @@ func (o *oracle) stuck() {
 		c.history.Claimed(say)
 		for _, p := range c.history.DueCallbacks() {
 			o.fail("stuck: session %s is not called back", p.Session)
+		}
+		for _, id := range c.webhooksDue() {
+			o.fail("stuck: the webhook of run %s is not delivered", id)
 		}
 		break
 	}
@@ -393,6 +406,7 @@ func (o *oracle) kept(id string, r run.Run, err error) {
 			o.fail("run %s ended as %s, and its worker said %s", id, r.Status, said)
 		}
 		o.answered(p, r)
+		o.notified(p)
 	}
 }
 

@@ -32,6 +32,7 @@ type options struct {
 	Attempts int
 	Schema   bool
 	OwnID    bool
+	Webhook  bool
 }
 
 // faultEvent is what goes wrong, and for how long.
@@ -102,7 +103,7 @@ func newStory(seed uint64) story {
 		}
 		if q.What == "start" || q.What == "child" {
 			starts = append(starts, n)
-			q.With.OwnID = r.IntN(5) == 0
+			q.With.OwnID, q.With.Webhook = r.IntN(5) == 0, r.IntN(6) == 0
 		}
 		switch k := r.IntN(20); {
 		case k == 0:
@@ -148,9 +149,10 @@ func (s story) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d clustered %v\n", s.Seed, s.Clustered)
 	for _, q := range s.Requests {
-		fmt.Fprintf(&b, "%s request %d %s of %d type %s takes %d fails %v answer %s attempts %d schema %v own %v\n",
+		fmt.Fprintf(&b, "%s request %d %s of %d type %s takes %d fails %v answer %s attempts %d schema %v own %v "+
+			"webhook %v\n",
 			q.At, q.N, q.What, q.Of, q.With.Type, q.With.Work.Takes, q.With.Work.Fails, cmp.Or(q.With.Work.Answer, "-"),
-			q.With.Attempts, q.With.Schema, q.With.OwnID)
+			q.With.Attempts, q.With.Schema, q.With.OwnID, q.With.Webhook)
 	}
 	for _, f := range s.Faults {
 		fmt.Fprintf(&b, "%s fault %s who %d for %s\n", f.At, strings.ReplaceAll(f.What, " ", "_"), f.Who, f.For)
@@ -171,10 +173,10 @@ func parseStory(text string) (s story, err error) {
 			_, err = fmt.Sscanf(line, "seed %d clustered %t", &s.Seed, &s.Clustered)
 		case strings.Contains(line, " request "):
 			form := "%s request %d %s of %d type %s takes %d fails %t answer %s attempts %d schema %t " +
-				"own %t"
+				"own %t webhook %t"
 			_, err = fmt.Sscanf(line, form, &at, &q.N, &q.What, &q.Of, &q.With.Type, &q.With.Work.Takes,
 				&q.With.Work.Fails, &q.With.Work.Answer,
-				&q.With.Attempts, &q.With.Schema, &q.With.OwnID)
+				&q.With.Attempts, &q.With.Schema, &q.With.OwnID, &q.With.Webhook)
 			q.With.Work.Answer = strings.TrimPrefix(q.With.Work.Answer, "-")
 			q.At, _ = time.ParseDuration(at)
 			s.Requests = append(s.Requests, q)

@@ -148,7 +148,7 @@ func (k *worker) nonce() string {
 // run claims, executes and ends the attempt.
 func (a *attempt) run() {
 	k := a.worker
-	gone := func() { _ = k.do(k.ctx, "free", func() { delete(k.attempts, a.Key) }) }
+	gone := func() { _ = k.do(k.ctx, "free", func() { delete(k.attempts, a.Key); k.pullSoon() }) }
 	part := subject.Partition(a.SessionID)
 	nonce := k.nonce()
 	claim, err := run.Claim{V: 1, SessionID: a.SessionID, RunnerID: k.runner.ID(), Instance: k.runner.Instance,

@@ -41,6 +41,7 @@ type world struct {
 	past         []*coordinator // that were killed
 	callers      sync.WaitGroup
 	calling      int
+	pulling      bool
 	tellings     map[int]acceptance // by request
 
 	active      map[string]int // faults that last, counted
@@ -103,6 +104,23 @@ func (w *world) schedule() {
 	w.tick()
 }
 
+// pullDelay is how long a worker's pull takes.
+const pullDelay = 5 * time.Millisecond
+
+// pullSoon has the workers pull, since there may be something for them.
+func (w *world) pullSoon() {
+	if w.pulling {
+		return
+	}
+	w.pulling = true
+	w.loop.after(pullDelay, "pull", func() {
+		w.pulling = false
+		for _, k := range w.workers {
+			k.work()
+		}
+	})
+}
+
 // call is one caller.
 func (w *world) call(q request) {
 	w.request(q)
@@ -110,12 +128,10 @@ func (w *world) call(q request) {
 		do: func() time.Duration { w.calling--; return 0 }})
 }
 
-// tick has the workers pull.
+// tick has the workers pull what is delivered again.
 func (w *world) tick() {
-	w.loop.after(20*time.Millisecond, "pull", func() {
-		for _, k := range w.workers {
-			k.work()
-		}
+	w.loop.after(200*time.Millisecond, "tick", func() {
+		w.pullSoon()
 		w.tick()
 	})
 }
@@ -151,6 +167,7 @@ func (c *client) write(entries ...entry) (uint64, error) {
 	if err == nil {
 		c.oracle.written(c, entries)
 		c.notifyAll()
+		c.pullSoon()
 	}
 	return seq, err
 }
@@ -269,6 +286,9 @@ func (q request) body(of acceptance) []byte {
 	if q.With.OwnID && q.What != "resume" {
 		b["session_id"] = fmt.Sprintf("ses_own%d", q.N)
 	}
+	if q.With.Webhook {
+		b["callback_url"] = receiverOf(q.N)
+	}
 	if q.With.Attempts > 0 {
 		b["max_attempts"] = q.With.Attempts
 	}
@@ -292,7 +312,7 @@ func (w *world) settled() bool {
 		waiting, claimed, _ := c.history.Counts()
 		behind := c.history.Seq() < w.runs.last() && len(w.runs.read("ao.runs.>", c.history.Seq(), 1)) > 0
 		if !c.started.Load() || behind ||
-			waiting+claimed > 0 || len(c.history.DueCallbacks())+len(c.history.Reservations()) > 0 {
+			waiting+claimed > 0 || len(c.history.DueCallbacks())+len(c.history.Reservations())+len(c.webhooksDue()) > 0 {
 			return false
 		}
 	}

@@ -34,6 +34,9 @@ func (o *oracle) written(c *client, entries []entry) {
 			o.deletes(rec.Session)
 		case subject.EndedKind:
 			o.closed[rec.Run] = true
+			if end, err := run.DecodeEnded(e.Body); err == nil && o.rules().Key(rec.Run, end.Attempt) == rec.Key {
+				o.ends[rec.Run] = end.Status
+			}
 			if end, err := run.DecodeEnded(e.Body); err == nil && end.RunnerID == "" && !o.damaged[end.SessionID] {
 				o.judges(c, rec, end)
 			}

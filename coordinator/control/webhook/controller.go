@@ -57,7 +57,10 @@ type ControllerConfig struct {
 		Insist(ctx context.Context, what string, f func() error) error // until NATS answers
 	}
 	Meter     interface{ Posted(status string) } // counts a try
-	Receivers *Client
+	Receivers interface {
+		Enabled() bool
+		Deliver(ctx context.Context, rawURL, id string, at time.Time, body []byte) Attempt
+	}
 	Spans     *trace.Tracer
 	Log       *slog.Logger
 }
