@@ -7,10 +7,6 @@ type mutation struct {
 	old, new string // old is there once
 }
 
-// rare are those that 200 seeds may miss: they matter only in a race of milliseconds, or in few stories.
-var rare = map[string]bool{"a premature refusal is final": true, "a stopped run gets another attempt": true,
-	"lost consumers stay lost": true}
-
 const (
 	fold      = "coordinator/projection/"
 	control   = "coordinator/control/"

@@ -35,8 +35,18 @@ func (w *world) inject(f faultEvent) {
 	case absence:
 		w.absence(w.workers[f.Who%len(w.workers)].runner.ExecutorType, f.For*time.Duration(1+f.Who%3))
 	case lostConsumers:
-		clear(w.consumers)
-		w.restart()
+		for _, k := range w.workers {
+			k.disconnect()
+		}
+		over(func() {
+			clear(w.consumers)
+			if f.Who%2 == 0 { // with a restart
+				w.restart()
+			}
+			for _, k := range w.workers {
+				w.reconnect(k.client)
+			}
+		})
 	case oldConsumers:
 		w.ageConsumers(f.Who)
 		w.restart()
@@ -181,5 +191,7 @@ func (w *world) heal() {
 	w.runs.down, w.tearing = false, nil
 	clear(w.active)
 	w.oracle.calm = true
-	w.restart()
+	for _, c := range w.clients {
+		w.reconnect(c)
+	}
 }

@@ -37,7 +37,8 @@ type oracle struct {
 	closed  map[string]bool   // runs with an end record, also a purged one
 	erased  map[string]bool   // runs of deleted sessions
 	ends    map[string]run.Status
-	tries   map[string][]try // of webhooks, by run
+	tries   map[string][]try         // of webhooks, by run
+	halts   map[string]chan struct{} // closed when an attempt of the run ends, and then nil
 
 	book     *ledger.Verifier
 	read     uint64
@@ -57,7 +58,8 @@ type promise struct {
 func newOracle(w *world) *oracle {
 	return &oracle{world: w, runs: map[string]*promise{}, keys: map[string]acceptance{}, starts: map[string]int{},
 		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{},
-		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{}, ends: map[string]run.Status{}, tries: map[string][]try{}}
+		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{}, ends: map[string]run.Status{}, tries: map[string][]try{},
+		halts: map[string]chan struct{}{}}
 }
 
 // about returns the records of the run that a finding names first, and of its session.
@@ -141,6 +143,15 @@ func (o *oracle) abandoned(a *attempt) {
 func (o *oracle) ended0(id, key string) bool {
 	p := o.runs[id]
 	return p == nil || o.world.runs.bySubject[subject.Ended(subject.Partition(p.session), id, key)] != 0
+}
+
+// taken checks that a worker is told only of records that exist.
+func (o *oracle) taken(a *attempt, e entry) {
+	deleted := o.world.runs.bySubject[subject.Deleted(subject.Partition(a.SessionID), a.SessionID)] != 0
+	if o.world.runs.bySubject[e.Subject] == 0 && !deleted && !o.damaged[a.SessionID] && !o.closed[a.ID] {
+		o.fail("the worker of attempt %d of run %s was told that another record is there, and there is none: %s",
+			a.Attempt, a.ID, e.Subject)
+	}
 }
 
 // ended notes an end record that its worker was told is committed.

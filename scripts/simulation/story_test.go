@@ -20,7 +20,7 @@ type story struct {
 // request is what a caller asks for.
 type request struct {
 	At   time.Duration
-	What string // start, resume, child, stop, tree, delete, repeat
+	What string // start, resume, child, stop, tree, delete, repeat, halt
 	N    int    // names it
 	Of   int    // the request whose run or session is meant
 	With options
@@ -56,7 +56,7 @@ const (
 	slow            = "slow"           // everything takes up to seconds
 	noBatches       = "no batches"     // NATS refuses most batches
 	deafness        = "deafness"       // most heartbeats are lost
-	lostConsumers   = "lost consumers" // NATS loses the consumers of task queues
+	lostConsumers   = "lost consumers" // NATS loses the consumers of task queues, after workers did not reach it for a while
 	oldConsumers    = "old consumers"  // it restores older states of them
 	garbage         = "garbage"        // somebody writes records that nobody can read
 	tornBatch       = "torn batch"     // NATS crashes in a batch, of which a prefix remains
@@ -120,19 +120,30 @@ func newStory(seed uint64) story {
 	for range faults {
 		f := faultEvent{At: time.Second + within(activeTime-4*time.Second), What: everyFault[r.IntN(len(everyFault))],
 			For: 300*time.Millisecond + within(5*time.Second), Who: r.IntN(6)}
+		if s.Clustered && r.IntN(5) == 0 {
+			f.What = inFlight
+		}
 		s.Faults = append(s.Faults, f)
+	}
+	if r.IntN(3) == 0 { // nothing that comes later makes up for it
+		s.Faults = append(s.Faults, faultEvent{At: activeTime - 1500*time.Millisecond, For: 1400 * time.Millisecond,
+			What: lostConsumers, Who: r.IntN(2)})
 	}
 	slices.SortFunc(s.Faults, func(a, b faultEvent) int { return cmp.Compare(a.At, b.At) })
 	return s
 }
 
 // meanwhile returns what others ask for at the moment in which it matters: a stop when an attempt fails, and a resume
-// when a session is deleted, or its first run is stopped.
+// when a session is deleted, or its first run is stopped. A halt is a stop right after a failure, of which its
+// coordinator does not know yet. The coordinator dies once it has asked for the stop.
 func meanwhile(r *rand.Rand, q request) (more []request) {
 	other := request{N: requests + q.N, Of: q.Of, At: q.At + time.Duration(r.IntN(20))*time.Millisecond, With: q.With}
 	switch {
 	case q.With.Work.Fails && q.With.Attempts > 1 && q.What == "start":
 		other.What, other.Of = "stop", q.N
+		if r.IntN(8) == 0 {
+			other.What = "halt"
+		}
 		other.At += time.Duration(q.With.Work.Takes+20+r.IntN(80)) * time.Millisecond
 	case q.What == "delete" || q.What == "stop" && r.IntN(2) == 0:
 		other.What = "resume"

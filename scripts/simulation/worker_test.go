@@ -133,6 +133,9 @@ func (a *attempt) append(e entry, nonce string, failed func()) error {
 			}
 			return json.Unmarshal(body, &r) == nil && r.Nonce == nonce
 		})
+		if errors.Is(err, bus.ErrTaken) {
+			_ = a.worker.do(a.worker.ctx, "taken", func() { a.worker.oracle.taken(a, e) })
+		}
 		if err == nil || errors.Is(err, bus.ErrTaken) || a.worker.ctx.Err() != nil {
 			return err
 		}

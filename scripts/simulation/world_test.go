@@ -203,7 +203,12 @@ func (w *world) request(q request) {
 		}
 	}
 	body := q.body(of)
-	for try := 0; try < 200; try++ {
+	tries := 200
+	if q.What == "halt" {
+		w.awaitEnd(of.run)
+		tries = 1
+	}
+	for try := 0; try < tries; try++ {
 		w.loop.see()
 		c := w.coordinators[(q.N+try)%len(w.coordinators)]
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -232,7 +237,7 @@ func (c *coordinator) serve(ctx context.Context, q request, body []byte, scope, 
 		return nil, true, nil
 	}
 	switch q.What {
-	case "stop", "tree":
+	case "stop", "tree", "halt":
 		_, err = c.service.StopRun(ctx, of.run, q.What == "tree")
 	case "delete":
 		err = c.sessions.DeleteSession(ctx, of.session)
@@ -265,6 +270,34 @@ func (w *world) awaitTold(n int) (of acceptance, ok bool) {
 		pause(context.Background(), 100*time.Millisecond)
 	}
 	return of, false
+}
+
+// awaitEnd waits until an attempt of a run ends.
+func (w *world) awaitEnd(id string) {
+	ended := make(chan struct{})
+	_ = w.loop.call(context.Background(), &act{key: "halt", do: func() time.Duration {
+		w.oracle.halts[id] = ended
+		return 0
+	}})
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+	}
+}
+
+// halted has the coordinator that wrote the request to stop a run die, if the story says so.
+func (w *world) halted(c *client, id string) {
+	if _, ok := w.oracle.halts[id]; !ok {
+		return
+	}
+	w.loop.after(0, "halt", func() {
+		for _, k := range w.coordinators {
+			if k.client == c {
+				w.killCoordinator(k, time.Second)
+				return
+			}
+		}
+	})
 }
 
 // body is a request's JSON.

@@ -30,10 +30,16 @@ func (o *oracle) written(c *client, entries []entry) {
 					o.damaged[claim.SessionID] = true
 				}
 			}
+		case subject.StoppingKind:
+			o.halted(c, rec.Run)
 		case subject.DeletedKind:
 			o.deletes(rec.Session)
 		case subject.EndedKind:
 			o.closed[rec.Run] = true
+			if halt := o.halts[rec.Run]; halt != nil {
+				o.halts[rec.Run] = nil
+				o.loop.later(func() { close(halt) })
+			}
 			if end, err := run.DecodeEnded(e.Body); err == nil && o.rules().Key(rec.Run, end.Attempt) == rec.Key {
 				o.ends[rec.Run] = end.Status
 			}

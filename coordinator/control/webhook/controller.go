@@ -61,8 +61,8 @@ type ControllerConfig struct {
 		Enabled() bool
 		Deliver(ctx context.Context, rawURL, id string, at time.Time, body []byte) Attempt
 	}
-	Spans     *trace.Tracer
-	Log       *slog.Logger
+	Spans *trace.Tracer
+	Log   *slog.Logger
 }
 
 // NewController returns a Controller.
