@@ -72,6 +72,7 @@ type sessionState struct {
 	flags       placeFlags
 	idleSince   int64  // when a run of it last ended
 	deleted     uint64 // sequence of the valid deletion
+	treeStopped uint64 // sequence of the last request to stop what is below it
 }
 
 type placeFlags uint8

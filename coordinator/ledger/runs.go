@@ -264,14 +264,53 @@ func (b *runVerifier) stop(rec subject.Record, f fields) {
 	}
 }
 
-// tree checks a request to stop what is below a session. It names the session's newest claimed run.
-func (b *runVerifier) tree(rec subject.Record, _ fields) {
-	if _, e := b.find(rec.Run); e == nil {
+// tree notes a request to stop what is below a session, and of its own runs the named one, or all. It has no effect if
+// a runner has claimed a run of the session after the one that it is about.
+func (b *runVerifier) tree(rec subject.Record, f fields) {
+	_, e := b.find(rec.Run)
+	if e == nil {
 		b.note(kindUnknownRun, rec.Run, late,
 			fmt.Sprintf("Record %d stops the tree of a run that was never accepted", b.seq))
-	} else {
-		b.same(rec, e, rec.Session)
+		return
 	}
+	if !b.same(rec, e, rec.Session) {
+		return
+	}
+	for at := e.next; at != 0; at = b.runStates.at(at).next {
+		if b.runStates.at(at).claims > 0 {
+			return
+		}
+	}
+	s := b.sessions.at(e.session)
+	s.treeStopped = b.seq
+	named, _ := runIdent(f.run)
+	for at := s.first; at != 0; at = b.runStates.at(at).next {
+		if own := b.runStates.at(at); !own.is(final) && (f.run == "" || own.id == named) {
+			own.flags |= stopping
+		}
+	}
+}
+
+// maxDepth is how many sessions a walk upwards passes at most: truncation can make a cycle of parents.
+const maxDepth = 1000
+
+// treeStopped reports whether the tree of a session above a run was stopped since the run was accepted.
+func (b *runVerifier) treeStopped(e *runState) bool {
+	s := b.sessions.at(e.session)
+	for range maxDepth {
+		if s.first == 0 {
+			return false
+		}
+		parent := b.runStates.at(s.first).parent
+		if parent == 0 {
+			return false
+		}
+		s = b.sessions.at(parent)
+		if s.treeStopped > e.first {
+			return true
+		}
+	}
+	return false
 }
 
 // workerRecord checks a worker's record of an attempt other than its end.

@@ -246,6 +246,13 @@ func (a *actor) stopping() *actor {
 	return a
 }
 
+// treeStopping is a request to stop it, and what is below its session.
+func (a *actor) treeStopping() *actor {
+	a.s.write(subject.Tree(a.part(), a.spec.SessionID, a.spec.ID), run.TreeStop{V: 1, SessionID: a.spec.SessionID,
+		RunID: a.spec.ID, At: a.s.at})
+	return a
+}
+
 func (a *actor) bound(n int, runner string) *actor {
 	a.s.write(
 		subject.Bound(a.part(), a.spec.ID, a.key(n)),

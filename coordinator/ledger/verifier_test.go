@@ -54,6 +54,17 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 		{"a request repeated under its key is accepted beside being queued", func(s *story) {
 			s.run(s.session()).queued(1).accepted().claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
 		}, "1=0+0+1 attempts 1/1"},
+		{"runs of a stopped tree get no other attempt, and their sessions go on", func(s *story) {
+			ses := s.session()
+			a := s.run(ses, attempts(2)).queued(1).claimed(1, "rnr_1")
+			below := s.run(s.session(), attempts(2), func(spec *run.Spec) { spec.Parent = ses }).queued(1).
+				claimed(1, "rnr_1")
+			a.treeStopping().ended(1, run.Failed, "rnr_1").stopping()
+			below.ended(1, run.Failed, "rnr_1").stopping()
+			for _, over := range []*actor{a, below} {
+				s.run(over.spec.SessionID).queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
+			}
+		}, "4=0+0+4 attempts 4/4"},
 		{"a session's turns in order, one of them stopped while it waited", func(s *story) {
 			ses := s.session()
 			a, b, c := s.run(ses), s.run(ses), s.run(ses)
