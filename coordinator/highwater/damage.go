@@ -115,7 +115,7 @@ func orNow(at *time.Time) *time.Time {
 
 // change changes the damages of the mark, and then calls done with the lock.
 func (k *Keeper) change(ctx context.Context, f, done func(*mark)) error {
-	return k.locked(func() error {
+	return k.locked(ctx, func() error {
 		for {
 			m, rev, err := k.read(ctx)
 			if err != nil || m == nil || len(m.Damages) == 0 {
@@ -145,7 +145,7 @@ func (k *Keeper) change(ctx context.Context, f, done func(*mark)) error {
 func (k *Keeper) Verify(ctx context.Context, unreadable uint64) ([]Damage, error) {
 	for {
 		settled := false
-		err := k.locked(func() error {
+		err := k.locked(ctx, func() error {
 			err := k.verify(ctx, unreadable)
 			settled = err == nil && k.doubt.IsZero()
 			return err

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +26,7 @@ type Config struct {
 	Stream interface {
 		reader
 		Reconnects() uint64
+		Connected() bool
 		Clustered() bool // a loss must be reported for a while until it is believed
 	}
 	Bucket interface {
@@ -53,11 +53,11 @@ type Keeper struct {
 
 	shown atomic.Pointer[view]
 
-	mu         sync.Mutex
-	known      *mark  // the newest one that this process has seen
-	rev        uint64 // its revision in the bucket, 0: none
-	checked    bool   // RUNS was compared since the start
-	handled    int    // the generation of the last damage whose runs this process has looked for
+	mu         chan struct{} // holds one while somebody has the lock, perhaps waiting for NATS
+	known      *mark         // the newest one that this process has seen
+	rev        uint64        // its revision in the bucket, 0: none
+	checked    bool          // RUNS was compared since the start
+	handled    int           // the generation of the last damage whose runs this process has looked for
 	doubt      time.Time
 	reconnects uint64
 	flagged    bool      // the mark says that this process removes records
@@ -79,23 +79,51 @@ type progress struct {
 
 // New returns a Keeper.
 func New(cfg Config) *Keeper {
-	k := &Keeper{Config: cfg, handled: -1}
+	k := &Keeper{Config: cfg, handled: -1, mu: make(chan struct{}, 1)}
 	k.show()
 	return k
 }
 
-// locked calls f with the lock, and then shows the outcome to those who do not wait for NATS.
-func (k *Keeper) locked(f func() error) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// locked calls f with the lock, and then shows the outcome to those who do not wait for NATS. If ctx ends before it has
+// the lock, f is not called.
+func (k *Keeper) locked(ctx context.Context, f func() error) error {
+	select {
+	case k.mu <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-k.mu }()
 	defer k.show()
 	return f()
+}
+
+// Run keeps the mark until ctx ends, and raises it a last time then.
+func (k *Keeper) Run(ctx context.Context) error {
+	tick := time.NewTicker(Every / 10)
+	defer tick.Stop()
+	defer func() {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if k.Stream.Connected() {
+			_ = k.Close(last) // else the mark is a second older
+		}
+	}()
+	for {
+		if err := k.Reconcile(ctx); err != nil && ctx.Err() == nil {
+			k.Log.Debug("the high-water mark was not kept, retrying", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // Reconcile compares RUNS with the mark, and raises the mark. Call it often: it does that once a second, and at once
 // after the connection was lost.
 func (k *Keeper) Reconcile(ctx context.Context) error {
-	err := k.locked(func() error {
+	err := k.locked(ctx, func() error {
 		if settled(k) && (time.Since(k.reconciled) < Every || k.idle()) {
 			return nil
 		}
@@ -113,7 +141,7 @@ func (k *Keeper) Reconcile(ctx context.Context) error {
 
 // Close raises the mark a last time, at a clean end.
 func (k *Keeper) Close(ctx context.Context) error {
-	return k.locked(func() error {
+	return k.locked(ctx, func() error {
 		k.closing = true
 		if err := k.check(ctx); err != nil {
 			return err
@@ -359,7 +387,7 @@ func file(k *Keeper) error {
 
 // Removing calls remove, which removes records from RUNS, after the mark says so.
 func (k *Keeper) Removing(ctx context.Context, remove func() error) error {
-	err := k.locked(func() error {
+	err := k.locked(ctx, func() error {
 		err := k.flag(ctx)
 		if err == nil {
 			k.removals++
@@ -370,7 +398,7 @@ func (k *Keeper) Removing(ctx context.Context, remove func() error) error {
 		return err
 	}
 	err = remove()
-	_ = k.locked(func() error {
+	_ = k.locked(context.WithoutCancel(ctx), func() error {
 		k.removals--
 		if err != nil {
 			k.unsure = time.Now()
@@ -390,7 +418,7 @@ func (k *Keeper) flag(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if m == nil || !k.checked {
+		if m == nil || !settled(k) { // what is missing must not seem to have been removed
 			return errHeld("the history has not been compared with its high-water mark yet")
 		}
 		next := *m

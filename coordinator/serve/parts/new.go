@@ -66,12 +66,12 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	defer c.Leases.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.History.Run(ctx) })
-	g.Go(func() error { return c.keepHighwater(ctx) })
+	g.Go(func() error { return c.Highwater.Run(ctx) })
 	g.Go(func() error {
 		c.mendBuckets(ctx, subject.Idempotency, subject.Logins)
 		return nil
 	})
-	g.Go(func() error { return c.watchSkipped(ctx) })
+	g.Go(func() error { return newSkipped(c).Run(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })
 	g.Go(func() error { return c.Queues.Watch(ctx) })
 	g.Go(func() error { return c.Agents.Watch(ctx) })
