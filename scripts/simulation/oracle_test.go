@@ -58,7 +58,8 @@ type promise struct {
 func newOracle(w *world) *oracle {
 	return &oracle{world: w, runs: map[string]*promise{}, keys: map[string]acceptance{}, starts: map[string]int{},
 		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{},
-		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{}, ends: map[string]run.Status{}, tries: map[string][]try{},
+		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{},
+		ends: map[string]run.Status{}, tries: map[string][]try{},
 		halts: map[string]chan struct{}{}}
 }
 
@@ -276,7 +277,8 @@ func (o *oracle) compare() {
 
 func (o *oracle) differ(name string, view, other map[string]known) {
 	for _, id := range o.order {
-		if a, b := view[id], other[id]; a != b && a.state+b.state != "ended" { // each forgets truncated runs when it looks
+		a, b := view[id], other[id]
+		if a != b && a.state+b.state != "ended" { // each forgets truncated runs when it looks
 			o.fail("run %s is %v for %s, and %v for another coordinator at the same record", id, a, name, b)
 			return
 		}

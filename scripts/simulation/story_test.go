@@ -56,7 +56,7 @@ const (
 	slow            = "slow"           // everything takes up to seconds
 	noBatches       = "no batches"     // NATS refuses most batches
 	deafness        = "deafness"       // most heartbeats are lost
-	lostConsumers   = "lost consumers" // NATS loses the consumers of task queues, after workers did not reach it for a while
+	lostConsumers   = "lost consumers" // of task queues, after workers did not reach NATS for a while
 	oldConsumers    = "old consumers"  // it restores older states of them
 	garbage         = "garbage"        // somebody writes records that nobody can read
 	tornBatch       = "torn batch"     // NATS crashes in a batch, of which a prefix remains
