@@ -89,11 +89,12 @@ func (v Verifier) readBack(ctx context.Context, subjects ...string) (Message, er
 	}
 }
 
-// undecided is the fault for a record that was neither written nor finally refused. It keeps ErrStorageFailing.
+// undecided is the fault for a record that was neither written nor finally refused. It keeps ErrStorageFailing. It is
+// not ErrTaken, though it may come of a refusal: whoever takes it for one gives up.
 func undecided(cause error) error {
 	if errors.Is(cause, ErrStorageFailing) {
 		return cause
 	}
 	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor finally refused; try again",
-		cause).After(time.Second)
+		errors.New(cause.Error())).After(time.Second)
 }

@@ -21,9 +21,11 @@ var mutations = []mutation{
 	{"nats/stream/verify.go", "a claim without an answer counts as written",
 		"	if !errors.Is(err, ErrTaken) && fault.KindOf(err) != fault.Unavailable {\n		return 0, err\n	}",
 		"	if !errors.Is(err, ErrTaken) {\n		return 0, nil\n	}"},
-	{"nats/stream/verify.go", "a premature refusal is final",
+	{"nats/stream/verify.go", "another record's premature refusal is final",
 		"	if !v.Clustered() {\n		return ErrTaken\n	}\n	_, err",
 		"	if true {\n		return ErrTaken\n	}\n	_, err"},
+	{"nats/stream/verify.go", "a claim's premature refusal is final",
+		"errors.Is(back, ErrNotFound) && (!taken || v.Clustered()):", "errors.Is(back, ErrNotFound) && !taken:"},
 	{recording + "keys.go", "all attempts share a key", "return k.sum(\"\", run, attempt) }",
 		"return k.sum(\"\", run, 1) }"},
 
