@@ -286,7 +286,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		*record.ReadBarrier
 		bucket
 		insisting
-	}{records, reads, c.bucket("idempotency"), insisting{}}, Meter: meters{}, Receivers: receivers{c}, Log: log})
+	}{records, reads, c.bucket("idempotency"), insisting{}}, Receivers: receivers{c: c}, Log: log})
 	webhooks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.WebhookDue)) }
 	expired := expiry.New(expiry.Config{Log: log, RemoveAfter: removeAfter, Lease: leaseTime, Connection: c.client,
 		Runners: &departures{Deregistrar: &runners.Deregistrar{Runners: c.registry}, world: c.world},

@@ -38,6 +38,7 @@ type oracle struct {
 	erased  map[string]bool   // runs of deleted sessions
 	ends    map[string]run.Status
 	tries   map[string][]try         // of webhooks, by run
+	seen    map[string]bool          // subjects that had a record
 	halts   map[string]chan struct{} // closed when an attempt of the run ends, and then nil
 
 	book     *ledger.Verifier
@@ -60,7 +61,7 @@ func newOracle(w *world) *oracle {
 		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{},
 		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{},
 		ends: map[string]run.Status{}, tries: map[string][]try{},
-		halts: map[string]chan struct{}{}}
+		halts: map[string]chan struct{}{}, seen: map[string]bool{}}
 }
 
 // about returns the records of the run that a finding names first, and of its session.
@@ -148,8 +149,7 @@ func (o *oracle) ended0(id, key string) bool {
 
 // taken checks that a worker is told only of records that exist.
 func (o *oracle) taken(a *attempt, e entry) {
-	deleted := o.world.runs.bySubject[subject.Deleted(subject.Partition(a.SessionID), a.SessionID)] != 0
-	if o.world.runs.bySubject[e.Subject] == 0 && !deleted && !o.damaged[a.SessionID] && !o.closed[a.ID] {
+	if !o.seen[e.Subject] {
 		o.fail("the worker of attempt %d of run %s was told that another record is there, and there is none: %s",
 			a.Attempt, a.ID, e.Subject)
 	}

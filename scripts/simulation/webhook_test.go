@@ -22,7 +22,10 @@ type try struct {
 }
 
 // receivers are whom webhooks go to, as one coordinator reaches them. The first try often fails.
-type receivers struct{ c *coordinator }
+type receivers struct {
+	meters
+	c *coordinator
+}
 
 // Enabled is webhook.Client's.
 func (receivers) Enabled() bool { return true }

@@ -14,6 +14,7 @@ import (
 func (o *oracle) written(c *client, entries []entry) {
 	o.records += len(entries)
 	for _, e := range entries {
+		o.seen[e.Subject] = true
 		rec, err := subject.Parse(e.Subject)
 		if err != nil {
 			continue
@@ -21,7 +22,7 @@ func (o *oracle) written(c *client, entries []entry) {
 		switch rec.Kind {
 		case subject.AcceptedKind, subject.QueuedKind, subject.SessionKind:
 			o.begins(rec, e)
-			o.again(rec)
+			o.again(c, rec)
 		case subject.ClaimedKind:
 			var claim run.Claim
 			if json.Unmarshal(e.Body, &claim) == nil && claim.RunnerID != "" {
@@ -70,8 +71,11 @@ func (o *oracle) begins(rec subject.Record, e entry) {
 	}
 }
 
-// again checks that a run that is to be stopped gets no other attempt.
-func (o *oracle) again(rec subject.Record) {
+// again checks that a run that is to be stopped gets no other attempt, unless its coordinator was away meanwhile.
+func (o *oracle) again(c *client, rec subject.Record) {
+	if time.Since(c.since) < leaseTime {
+		return
+	}
 	stop, err := o.world.runs.get(o.world.runs.bySubject[subject.Stopping(rec.Partition, rec.Run)])
 	if err == nil && rec.Kind == subject.QueuedKind && rec.N > 1 && o.steady() && time.Since(stop.Time) > time.Second {
 		o.fail("attempt %d of run %s was queued %s after the run was to be stopped", rec.N, rec.Run,

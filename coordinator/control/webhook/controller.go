@@ -56,10 +56,10 @@ type ControllerConfig struct {
 		Version() int                                                  // of records
 		Insist(ctx context.Context, what string, f func() error) error // until NATS answers
 	}
-	Meter     interface{ Posted(status string) } // counts a try
 	Receivers interface {
 		Enabled() bool
 		Deliver(ctx context.Context, rawURL, id string, at time.Time, body []byte) Attempt
+		Posted(status string) // counts a try
 	}
 	Spans *trace.Tracer
 	Log   *slog.Logger
@@ -353,7 +353,7 @@ func (c *Controller) record(ctx context.Context, d projection.Webhook, result At
 		next := r.At.Add(pause + rand.N(pause/10+1))
 		r.Next = &next
 	}
-	c.Meter.Posted(r.Status)
+	c.Receivers.Posted(r.Status)
 	if r.Status == run.NotifyDelivered {
 		c.Log.Info("webhook delivered", "run", d.RunID, "tries", d.Tries+1)
 	} else {

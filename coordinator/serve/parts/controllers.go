@@ -12,6 +12,7 @@ import (
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/insight/metrics"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -117,8 +118,12 @@ func newWebhook(c *Coordinator) *webhook.Controller {
 		history
 		*runs.Service
 	}{c.History, c.runsService}
+	receivers := struct {
+		*webhook.Client
+		metrics.Meters
+	}{c.Webhooks, c.meters}
 	w := webhook.NewController(webhook.ControllerConfig{
-		History: shown, Records: records, Meter: c.meters, Receivers: c.Webhooks, Spans: c.Trace, Log: c.log,
+		History: shown, Records: records, Receivers: receivers, Spans: c.Trace, Log: c.log,
 	})
 	w.Pool.Idle = func() { c.scheduler.Wake(webhookDue) }
 	return w
