@@ -124,7 +124,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // after the connection was lost.
 func (k *Keeper) Reconcile(ctx context.Context) error {
 	err := k.locked(ctx, func() error {
-		if settled(k) && (time.Since(k.reconciled) < Every || k.idle()) {
+		if settled(k) && (time.Since(k.reconciled) < Every || idle(k)) {
 			return nil
 		}
 		k.reconciled = time.Now()
@@ -159,7 +159,7 @@ func settled(k *Keeper) bool {
 const maxSkipped = 9
 
 // idle reports whether nothing has changed since the last call. The caller holds mu.
-func (k *Keeper) idle() bool {
+func idle(k *Keeper) bool {
 	k.skipped++
 	if k.skipped > maxSkipped {
 		k.skipped = 0

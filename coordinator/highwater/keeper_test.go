@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ao/nats/stream"
+	"ao/shared/fault"
 )
 
 // deployment is a stream with its projection, which has read all, and a bucket.
@@ -22,6 +23,7 @@ type deployment struct {
 
 func (d *deployment) Clustered() bool    { return d.clustered }
 func (d *deployment) Reconnects() uint64 { return d.reconnects }
+func (d *deployment) Connected() bool    { return true }
 func (d *deployment) Confirmed() bool    { return true }
 func (d *deployment) Seq() uint64        { return d.last }
 func (d *deployment) Reread()            { d.rereads++ }
@@ -99,4 +101,22 @@ func TestDoubt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestARemovalWaitsForTheComparison: NATS lost records while it was away. A removal right after that must wait: while
+// records are removed nobody counts them.
+func TestARemovalWaitsForTheComparison(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &deployment{history: newHistory(20)}
+		k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "one", Log: slog.New(slog.DiscardHandler)})
+		if err := k.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d.history, d.reconnects = newHistory(15), 1
+		removed := false
+		err := k.Removing(t.Context(), func() error { removed = true; return nil })
+		if removed || fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("removed %v before the history was compared, and got %v", removed, err)
+		}
+	})
 }

@@ -61,7 +61,7 @@ func (b *runVerifier) close(at uint32, e *runState, n int, s run.Status) {
 	e.ended, e.claimed = uint16(n), max(e.claimed, uint16(n))
 	e.flags &^= running | claimedToEnd
 	delete(b.live, at)
-	if s == run.Failed && byRunner && n < int(e.most) && !e.is(stopping) && !b.treeStopped(e) {
+	if s == run.Failed && byRunner && n < int(e.most) && !e.is(stopping) && !treeStopped(b.memory, e) {
 		return // another attempt follows
 	}
 	b.finish(at, e, s)

@@ -295,17 +295,17 @@ func (b *runVerifier) tree(rec subject.Record, f fields) {
 const maxDepth = 1000
 
 // treeStopped reports whether the tree of a session above a run was stopped since the run was accepted.
-func (b *runVerifier) treeStopped(e *runState) bool {
-	s := b.sessions.at(e.session)
+func treeStopped(m *memory, e *runState) bool {
+	s := m.sessions.at(e.session)
 	for range maxDepth {
 		if s.first == 0 {
 			return false
 		}
-		parent := b.runStates.at(s.first).parent
+		parent := m.runStates.at(s.first).parent
 		if parent == 0 {
 			return false
 		}
-		s = b.sessions.at(parent)
+		s = m.sessions.at(parent)
 		if s.treeStopped > e.first {
 			return true
 		}
