@@ -16,7 +16,10 @@ func (b *runVerifier) isForeign(rec subject.Record) bool {
 	if at, _ := b.find(rec.Run); at != 0 && b.live[at].key == rec.Key { // a coordinator's record names this key
 		return false
 	}
-	for n := 1; n <= run.MaxAttempts+1; n++ { // see behindUnreadable
+	if behindUnreadable(b.rules, rec) {
+		return false
+	}
+	for n := 1; n <= run.MaxAttempts; n++ {
 		if b.rules.Key(rec.Run, n) == rec.Key {
 			return false
 		}
@@ -91,7 +94,7 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 		return
 	case e.is(known) && n > int(e.claimed):
 		b.note(kindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Attempt %d ended although it was never claimed", n))
-	case e.is(running|claimedToEnd) && l.key != rec.Key && !behindUnreadable(b.rules, rec, n):
+	case e.is(running|claimedToEnd) && l.key != rec.Key && !behindUnreadable(b.rules, rec):
 		b.wrong(kindKey, rec.Run,
 			fmt.Sprintf("Attempt %d was ended by %s with a key that is not its own", n, who(f.runner)))
 	case e.is(running|claimedToEnd) && f.runner != "" && f.runner != l.runner:
@@ -105,13 +108,13 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 			fmt.Sprintf("Attempt %d completed with a checked result that was never reported", n))
 	}
 	b.close(at, e, n, s)
-	if !e.is(final) && behindUnreadable(b.rules, rec, n) {
+	if !e.is(final) && behindUnreadable(b.rules, rec) {
 		b.finish(at, e, s)
 	}
 }
 
-// behindUnreadable reports whether an end record of attempt n has the key of the next one. It ends the run: the record
-// in its place cannot be read (decision 0045).
-func behindUnreadable(rules *Rules, rec subject.Record, n int) bool {
-	return rules.Key != nil && rules.Key(rec.Run, n+1) == rec.Key
+// behindUnreadable reports whether an end record has the key of no attempt. It ends the run: the record in its place
+// cannot be read (decision 0045).
+func behindUnreadable(rules *Rules, rec subject.Record) bool {
+	return rules.Key != nil && rec.Kind == subject.EndedKind && rules.Key(rec.Run, run.NoAttempt) == rec.Key
 }

@@ -113,12 +113,12 @@ func TestRecordsAboveTheirAttempt(t *testing.T) {
 	}
 }
 
-// TestAnEndBehindAnUnreadableRecord: an end record under the key of the next attempt ends the run.
+// TestAnEndBehindAnUnreadableRecord: an end record under the key of no attempt ends the run.
 func TestAnEndBehindAnUnreadableRecord(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session()).queued(1).claimed(1, "rnr_1")
-	s.write(subject.Ended(a.part(), a.spec.ID, a.key(2)), run.Ended{V: 1, SessionID: a.spec.SessionID, Attempt: 1,
-		Status: run.Failed})
+	s.write(subject.Ended(a.part(), a.spec.ID, a.key(run.NoAttempt)),
+		run.Ended{V: 1, SessionID: a.spec.SessionID, Attempt: 1, Status: run.Failed})
 	if r := s.close(time.Second); !r.OK || r.Foreign != 0 || r.Runs.Failed != 1 {
 		t.Errorf("%+v", r)
 	}

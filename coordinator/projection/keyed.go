@@ -85,11 +85,11 @@ func (f *reducer) current(rec subject.Record) *row {
 	return nil
 }
 
-// behindUnreadable returns the open run that an end record under the key of its next attempt ends, nil otherwise. A
+// behindUnreadable returns the open run that an end record under the key of no attempt ends, nil otherwise. A
 // coordinator writes that where the subject of the current attempt has a record that NATS cannot read (decision 0045).
 func behindUnreadable(f *reducer, rec subject.Record) *row {
 	r := f.run(rec.Run)
-	if r == nil || r.live == nil || f.key == nil || f.key(rec.Run, r.live.snap.AttemptNumber()+1) != rec.Key {
+	if r == nil || r.live == nil || f.key == nil || f.key(rec.Run, run.NoAttempt) != rec.Key {
 		return nil
 	}
 	return r

@@ -40,7 +40,7 @@ func TestVersionsOfWorkersRecords(t *testing.T) {
 			return []entry{of(99, a.ended(1, run.Completed, 0)), of(2, a.claimed(1))}
 		}, 1, false, none},
 		{"another attempt's key", func(a *actor) []entry {
-			return []entry{a.queued(1), of(99, a.claimed(2)), of(99, a.ended(3, run.Completed, 0))}
+			return []entry{a.queued(1), of(99, a.claimed(2)), of(99, a.ended(2, run.Completed, 0))}
 		}, 1, false, run.Pending},
 		{"after the end", func(a *actor) []entry {
 			return []entry{a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0), of(99, a.bound(1, "m"))}
@@ -90,12 +90,12 @@ func TestVersionsOfWorkersRecords(t *testing.T) {
 		{"an end behind an unreadable record, attempts left", func(a *actor) []entry {
 			a.spec.Attempts = 3
 			end := a.ended(1, run.Failed, 0)
-			end.Subject = subject.Ended(a.part, a.spec.ID, a.key(2))
+			end.Subject = subject.Ended(a.part, a.spec.ID, a.key(run.NoAttempt))
 			return []entry{a.queued(1), a.claimed(1), end}
 		}, 1, false, run.Failed},
 		{"of an unclaimed run", func(a *actor) []entry {
 			end := a.ended(1, run.Failed, 0)
-			end.Subject = subject.Ended(a.part, a.spec.ID, a.key(2))
+			end.Subject = subject.Ended(a.part, a.spec.ID, a.key(run.NoAttempt))
 			return []entry{a.queued(1), end, a.claimed(1)}
 		}, 1, false, run.Failed},
 		{"a coordinator's", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.stopping())} },

@@ -78,6 +78,6 @@ func (e *EndWriter) AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 	if m, err := e.lastOrZero(ctx, all[1].Subject); err != nil || m.Seq > first.Seq { // another coordinator's
 		return err
 	}
-	all[1].Subject = subject.Ended(subject.Partition(q.SessionID), q.ID, e.Records.keys.Of(q.ID, a.AttemptNumber()+1))
+	all[1].Subject = subject.Ended(subject.Partition(q.SessionID), q.ID, e.Records.keys.Of(q.ID, run.NoAttempt))
 	return e.Records.Put(ctx, all[1]) // the one before is lost, or older than the run
 }

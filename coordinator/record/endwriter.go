@@ -218,7 +218,7 @@ func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.
 
 // endBehindUnreadable appends records that end an attempt of a damaged history, and that were refused although their
 // subjects gave nothing. If that happens again, there is a record that NATS cannot read. Then the end record, the last
-// one, is written under the key of the next attempt, and ends the run. No worker has that key.
+// one, is written under the key of no attempt, and ends the run. No worker has that key.
 func endBehindUnreadable(ctx context.Context, e *EndWriter, a projection.Active, all ...bus.Entry) error {
 	seq, err := e.Records.AppendBatch(ctx, all...)
 	if err == nil {
@@ -235,7 +235,7 @@ func endBehindUnreadable(ctx context.Context, e *EndWriter, a projection.Active,
 	}
 	e.Log.Error("NATS cannot read how a run was claimed or ended; its end is written in another place", "run",
 		a.Spec.ID)
-	key := e.Records.keys.Of(a.Spec.ID, a.AttemptNumber()+1)
+	key := e.Records.keys.Of(a.Spec.ID, run.NoAttempt)
 	return e.Records.Put(ctx, bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key),
 		Body: all[len(all)-1].Body})
 }

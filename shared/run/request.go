@@ -36,6 +36,10 @@ type Request struct {
 // MaxAttempts is the largest number of attempts that can be requested.
 const MaxAttempts = 100
 
+// NoAttempt is a number that no attempt has, so no worker knows its key. An end record under that key ends a run whose
+// attempt has a record that NATS cannot read in its place (decision 0045).
+const NoAttempt = 0
+
 // MaxTimeout is the longest execution timeout that can be requested, in seconds (30 days).
 const MaxTimeout = 30 * 24 * 3600
 
