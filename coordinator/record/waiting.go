@@ -78,10 +78,11 @@ func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, s
 		!e.History.Confirmed() { // both are applied by now
 		return bus.ErrTaken
 	}
-	if claim.Seq != 0 && status != run.Stopped && !e.Heartbeats.NotHeard(key) {
+	unreadable := claim.Seq == 0 && end.Seq == 0 && e.Damaged(a.FirstSeq)
+	if (claim.Seq != 0 || unreadable) && status != run.Stopped && !e.Heartbeats.NotHeard(key) {
 		return bus.ErrTaken
 	}
-	if claim.Seq == 0 && end.Seq == 0 && e.Damaged(a.FirstSeq) {
+	if unreadable {
 		if err := endBehindUnreadable(ctx, e, a, all...); err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package serve_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"ao/coordinator/ledger"
@@ -86,60 +85,6 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 			}
 			again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
 			r.starts.wantOnce(t)
-		})
-	}
-}
-
-// TestAnUnreadableKey: NATS counts a key of a bucket, and does not give it. A coordinator starts without it, the doctor
-// says so, runs go on, and what was lost can be stored again.
-func TestAnUnreadableKey(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ bucket, key string }{
-		{subject.Agents, "mind"}, {subject.Schemas, "answer"}, {subject.Runners, ""}, {subject.TaskQueues, ""},
-		{subject.HighWater, "runs"}, {subject.Idempotency, ""},
-	} {
-		t.Run(tt.bucket, func(t *testing.T) {
-			t.Parallel()
-			r := fill(t, 8)
-			mind, answer := `{"name":"mind"}`, `{"name":"answer","schema":{"type":"object"}}`
-			r.post("/agents", mind).want(201)
-			r.post("/agents", `{"name":"other"}`).want(201)
-			r.post("/schemas", answer).want(201)
-			key := "Idempotency-Key: one"
-			keyed := r.submit(`{"agent_name":"tool"}`, key)
-			r.until(keyed.RunID, run.Completed)
-			r.marked(r.dir)
-			r.rot("KV_"+tt.bucket, "$KV."+tt.bucket+"."+tt.key)
-			again := start(t, r.on)
-			again.work(r.starts.do, echo("tool"))
-			natstest.Until(t, "the coordinator is ready", func() bool { return again.get("/ready").status == 200 })
-			again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
-			again.get("/agents/other").want(200)
-			want := "bucket " + tt.bucket + " has lost keys that NATS could not read: " + tt.key
-			natstest.Until(t, "the doctor says that "+want, func() bool {
-				return strings.Contains(again.get("/doctor").body, want)
-			})
-			switch tt.bucket {
-			case subject.Agents:
-				again.get("/agents/mind").want(404)
-				again.post("/agents", mind).want(201)
-				again.get("/agents/mind").want(200)
-			case subject.Schemas:
-				again.post("/schemas", answer).want(201)
-			case subject.Idempotency: // its run is lost to the key, and another one starts
-				again.submit(`{"agent_name":"tool"}`, key)
-			default:
-				if id := again.submit(`{"agent_name":"tool"}`, key).RunID; id != keyed.RunID {
-					t.Errorf("the repeated request got run %s, want %s", id, keyed.RunID)
-				}
-			}
-			again.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
-			r.starts.wantOnce(t)
-			again.stop()
-			third := start(t, r.on)
-			if says := third.get("/doctor").body; strings.Contains(says, "could not read") {
-				t.Errorf("the doctor says %s", says)
-			}
 		})
 	}
 }

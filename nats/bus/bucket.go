@@ -55,8 +55,6 @@ func (k *Bucket) mapErr(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errStalled):
-		return unavailable(wrap("bucket "+k.name, err))
 	case errorCode(err) == codeInFlight: // nats.go reports it as ErrKeyExists, but the key may never exist
 		return unavailable(err)
 	case errors.Is(err, jetstream.ErrKeyExists), errorCode(err) == codeWrongLast:
@@ -184,11 +182,8 @@ func (k *Bucket) List(ctx context.Context) (map[string]Value, error) {
 				return true, nil
 			})
 		}
-		if errors.Is(err, errStalled) && k.mend(ctx) {
-			continue
-		}
 		if err == nil || ctx.Err() != nil || !k.b.clustered() {
-			return all, k.mapErr(ctx, err)
+			return all, err
 		}
 		clock.Sleep(ctx, 100*time.Millisecond) // until there is another leader, or the replica has caught up
 	}
@@ -251,7 +246,7 @@ func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Chan
 		if stop, ok := errors.AsType[*callbackError](err); ok {
 			return stop.err
 		}
-		if err == nil || errors.Is(err, errStalled) && k.mend(ctx) {
+		if err == nil {
 			continue
 		}
 		if k.b.Connected() && time.Since(logged) > 5*time.Second { // a lost connection is logged elsewhere
@@ -326,23 +321,12 @@ func (w *watcher) applyMissing(ctx context.Context) error {
 }
 
 // watch calls f with the newest change of every key, then listed, then f with new changes, unless listed
-// reports that the list is enough. An error of f comes back as *callbackError. errStalled: a single server gives less
-// than the whole list.
+// reports that the list is enough. An error of f comes back as *callbackError.
 func (k *Bucket) watch(
 	ctx context.Context, timeout time.Duration, f func(Change) error, listed func() (enough bool, err error),
 ) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stalled := time.AfterFunc(time.Hour, func() { cancel(errStalled) })
-	defer stalled.Stop()
-	proceed := func() {
-		if !k.b.clustered() { // else another server has what one cannot read
-			stalled.Reset(stallTimeout)
-		}
-	}
 	enough := errors.New("enough")
 	list := func() error {
-		stalled.Stop()
 		if done, err := listed(); err != nil || !done {
 			return err
 		}
@@ -354,7 +338,6 @@ func (k *Bucket) watch(
 		if before == 0 {
 			return list()
 		}
-		proceed()
 		return nil
 	}
 	newest := jetstream.ConsumerConfig{
@@ -366,12 +349,9 @@ func (k *Bucket) watch(
 		if err := f(c); err != nil {
 			return &callbackError{err}
 		}
-		switch {
-		case before > 0 && (o.consumer >= before || o.pending == 0):
+		if before > 0 && (o.consumer >= before || o.pending == 0) {
 			before = 0
 			return list()
-		case before > 0:
-			proceed()
 		}
 		return nil
 	}
@@ -379,8 +359,6 @@ func (k *Bucket) watch(
 	switch {
 	case err == enough:
 		return nil
-	case context.Cause(ctx) == errStalled:
-		return errStalled
 	case errors.Is(err, errLost): // NATS did not refuse: it hung, or was not reachable for a moment
 		return unavailable(wrap("bucket "+k.name, err))
 	}

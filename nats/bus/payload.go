@@ -26,7 +26,6 @@ type Store struct {
 	*Conn
 	// what was looked up
 	buckets  sync.Map // of jetstream.KeyValue, by name
-	lost     sync.Map // unreadable keys that were removed, by bucket
 	payloads atomic.Pointer[jetstream.ObjectStore]
 }
 

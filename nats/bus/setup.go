@@ -90,9 +90,6 @@ func (b *setup) all(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := b.try(ctx, "bucket "+subject.Mending, b.store.finishMending); err != nil {
-		return err
-	}
 	if err := b.try(ctx, "object store "+subject.Payloads, b.objectStore); err != nil {
 		return err
 	}

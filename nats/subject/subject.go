@@ -30,7 +30,6 @@ const (
 	Drafts      = "drafts"    // schemas of agents that are being written
 	Logins      = "logins"    // ids of ended logins
 	HighWater   = "highwater" // how far RUNS has come, outside of RUNS
-	Mending     = "mending"   // copies of a bucket's keys while unreadable ones are removed from it
 	Payloads    = "payloads"  // object store: bodies too large for a message
 )
 

@@ -32,7 +32,6 @@ type Doctor struct {
 		Storage() error
 		ServerHealth(ctx context.Context) (bus.ServerHealth, error)
 		RequestMany(ctx context.Context, subj string, within time.Duration) ([][]byte, error)
-		LostKeys() map[string][]string // unreadable ones, by bucket
 	}
 	History interface {
 		Counts() (waiting, claimed, ended int)
@@ -77,7 +76,6 @@ func (d *Doctor) Check(ctx context.Context) []health.Result {
 		}
 	}
 	all = append(all, d.damages()...)
-	all = append(all, lostKeys(d.NATS.LostKeys())...)
 	runners, versions := d.checkRunners()
 	all = append(append(all, runners...), d.checkVersions(ctx, versions))
 	all = append(all, d.checkQueues(), d.checkPending())
@@ -107,16 +105,6 @@ func (d *Doctor) damages() (all []health.Result) {
 	}
 	if len(all) == 0 {
 		all = append(all, health.Passed("history", "no records are missing"))
-	}
-	return all
-}
-
-// lostKeys reports what NATS could not read of its buckets.
-func lostKeys(buckets map[string][]string) (all []health.Result) {
-	for _, bucket := range slices.Sorted(maps.Keys(buckets)) {
-		all = append(all, health.Failed("buckets", "store agents and schemas again, or restore a backup; workers "+
-			"register by themselves; a restart of this coordinator forgets the list", "bucket %s has lost keys that "+
-			"NATS could not read: %s", bucket, firstFew(buckets[bucket])))
 	}
 	return all
 }

@@ -77,17 +77,7 @@ func (c *Coordinator) checkSecret(ctx context.Context) error {
 	s, err := c.bus.State(ctx)
 	if err == nil && s.Msgs > 0 {
 		err = fault.New(fault.Internal, "", "NATS has a history, and has lost the deployment's secret (bucket "+
-			"secrets, key "+record.SecretKey+"), which makes it readable; restore a backup with 'ao restore'")
+			"secrets), which makes it readable; restore a backup with 'ao restore'")
 	}
 	return err
-}
-
-// mendBuckets removes unreadable keys from buckets that nobody lists: NATS stops writing to a bucket once such a key is
-// written again. The registries list the others. A lost secret is for checkSecret.
-func (c *Coordinator) mendBuckets(ctx context.Context, names ...string) {
-	for _, name := range names {
-		if err := c.bus.Bucket(name).Mend(ctx); err != nil && ctx.Err() == nil {
-			c.log.Warn("a bucket was not searched for unreadable keys", "bucket", name, "err", err)
-		}
-	}
 }

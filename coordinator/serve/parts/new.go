@@ -61,16 +61,11 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.mendBuckets(ctx, subject.HighWater, subject.Schemas, subject.Drafts)
 	defer c.scrapes.Register()()
 	defer c.Leases.Close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.History.Run(ctx) })
 	g.Go(func() error { return c.Highwater.Run(ctx) })
-	g.Go(func() error {
-		c.mendBuckets(ctx, subject.Idempotency, subject.Logins)
-		return nil
-	})
 	g.Go(func() error { return newSkipped(c).Run(ctx) })
 	g.Go(func() error { return c.Registry.Watch(ctx) })
 	g.Go(func() error { return c.Queues.Watch(ctx) })
