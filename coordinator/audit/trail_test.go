@@ -42,11 +42,6 @@ func kept(t *testing.T) (*Trail, gate, *Reader) {
 func TestLossIsAGap(t *testing.T) {
 	trail, g, read := kept(t)
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		trail.Run(ctx, g)
-	}()
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	const n = 2 * queue
 	noted := func(i int) {
@@ -61,6 +56,11 @@ func TestLossIsAGap(t *testing.T) {
 	for i := range n {
 		noted(i)
 	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		trail.Run(ctx, g)
+	}()
 	close(g.open)
 	natstest.Until(t, "there is room again", func() bool { return len(trail.in) == 0 })
 	noted(n)
@@ -79,7 +79,7 @@ func TestLossIsAGap(t *testing.T) {
 			break
 		}
 	}
-	missing := uint64(0) // in one gap, or in more where the log took some entries in between
+	missing := uint64(0)
 	for _, g := range gaps {
 		missing += g.Count
 	}
