@@ -85,8 +85,6 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 	}
 	l := b.live[at]
 	switch {
-	case n <= int(e.ended) && behindUnreadable(b.rules, rec): // the attempt had ended: it counts for nothing
-		return
 	case n <= int(e.ended):
 		b.wrong(kindTwoEnds, rec.Run, fmt.Sprintf("Attempt %d has a second end record: %s, by %s", n, s, who(f.runner)))
 		return

@@ -41,9 +41,6 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 		if err != nil {
 			e = run.Ended{V: e.V}
 		}
-		if last && e.Attempt != r.live.snap.AttemptNumber() { // another attempt followed meanwhile
-			return 0, nil
-		}
 		version, take = e.V, func() { f.end(ch, r, e, m, last) }
 		if rec.Kind == subject.OfferedKind {
 			take = func() {

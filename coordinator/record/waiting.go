@@ -78,11 +78,10 @@ func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, s
 		!e.History.Confirmed() { // both are applied by now
 		return bus.ErrTaken
 	}
-	unreadable := claim.Seq == 0 && end.Seq == 0 && e.Damaged(a.FirstSeq)
-	if (claim.Seq != 0 || unreadable) && status != run.Stopped && !e.Heartbeats.NotHeard(key) {
+	if claim.Seq != 0 && status != run.Stopped && !e.Heartbeats.NotHeard(key) {
 		return bus.ErrTaken
 	}
-	if unreadable {
+	if claim.Seq == 0 && end.Seq == 0 && e.Damaged(a.FirstSeq) {
 		if err := endBehindUnreadable(ctx, e, a, all...); err != nil {
 			return err
 		}
