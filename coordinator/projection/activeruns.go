@@ -28,6 +28,11 @@ func (x *ActiveRuns) Pending(f func(Active) bool) {
 	}, f)
 }
 
+// Unclaimed calls f with all open runs that are not claimed, until f returns false. The runs are of one moment.
+func (x *ActiveRuns) Unclaimed(f func(Active) bool) {
+	each(x.p, func(r *row) bool { return r.live.snap.Claim == nil }, f)
+}
+
 // Claimed calls f with the claimed runs, in the order of their claims, until f returns false. The cost does not depend
 // on how many runs wait.
 func (x *ActiveRuns) Claimed(f func(Active) bool) {

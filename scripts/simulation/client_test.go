@@ -357,6 +357,9 @@ func (c *client) Connected() bool {
 	return c.up
 }
 
+// Clustered is bus.Conn's.
+func (c *client) Clustered() bool { return c.runs.clustered }
+
 // Reconnects is bus.Conn's.
 func (c *client) Reconnects() uint64 {
 	c.loop.see()
@@ -366,8 +369,13 @@ func (c *client) Reconnects() uint64 {
 // Dropped is bus.Conn's: no heartbeat is dropped here unless its sender fails.
 func (c *client) Dropped() uint64 { return 0 }
 
-// LastEvent is bus.Reader's. There are no events.
-func (c *client) LastEvent(context.Context, string) (uint64, error) { return 0, nil }
+// LastEvent is bus.Reader's. An attempt that starts has one. It is answered at once.
+func (c *client) LastEvent(_ context.Context, filter string) (uint64, error) {
+	if c.loop.see(); !c.up || c.runs.down {
+		return 0, errAway
+	}
+	return c.events[filter], nil
+}
 
 // Events is bus.Reader's. There are none.
 func (c *client) Events(context.Context, string, uint64, int) ([]message, error) { return nil, nil }

@@ -13,6 +13,7 @@ import (
 	"ao/coordinator/control"
 	"ao/coordinator/control/callback"
 	"ao/coordinator/control/completion"
+	"ao/coordinator/control/damage"
 	"ao/coordinator/control/dispatch"
 	"ao/coordinator/control/expiry"
 	"ao/coordinator/control/lease"
@@ -21,6 +22,7 @@ import (
 	"ao/coordinator/control/retention"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/highwater"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -29,6 +31,7 @@ import (
 	"ao/coordinator/sessions"
 	"ao/coordinator/workerapi"
 	"ao/nats/bus"
+	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -63,6 +66,7 @@ type coordinator struct {
 	cancel   context.CancelFunc
 	ended    sync.WaitGroup
 	keys     *record.Keys
+	mark     *highwater.Keeper
 	history  history
 	registry *runners.Registry
 	service  *runs.Service
@@ -172,6 +176,7 @@ func (c *coordinator) run(ctx context.Context) {
 			_ = c.history.Run(ctx)
 		}
 	})
+	c.ended.Go(func() { _ = c.mark.Run(ctx) })
 	c.ended.Go(func() {
 		for c.history.Ready() != nil {
 			if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
@@ -202,26 +207,20 @@ const (
 	requeued   = control.Signal(1 << 17)
 )
 
-// whole is what a coordinator without a high-water mark knows of lost records: there are none.
-type whole struct{}
-
-// Affects reports whether records after a sequence may be lost.
-func (whole) Affects(uint64) bool { return false }
-
-// Lost reports whether records of a run may be lost.
-func (whole) Lost(string, uint64) (possible, begun bool) { return false, false }
-
-// wire is what serve/parts does, but for the high-water mark, definitions and registries.
+// wire is what serve/parts does, but for definitions and registries.
 func (c *coordinator) wire(log *slog.Logger) {
 	h := c.history
+	c.mark = highwater.New(highwater.Config{Stream: c.client, Bucket: c.bucket(subject.HighWater), History: h,
+		Name: record.Nonce(), Log: log})
+	careful := guarded{c.client, c.mark}
 	reads := record.NewReadBarrier(c.client, h)
 	records := record.NewWriter(c.client, h, c.keys, fixed{})
 	hearing := lease.NewHeartbeats(c.client, leaseTime, log)
 	commands := &runners.Commander{Bus: c, Credential: c.registry.Credential, Log: log,
 		ListeningFor: hearing.Listening}
-	torn := record.NewCrashRepair(c.client, h, reads, whole{}, log)
-	ends := record.NewEndWriter(record.Needs{Records: records, Stream: c.client, History: h, Barrier: reads,
-		Heartbeats: hearing, Stopper: commands, Damaged: whole{}.Affects, Log: log})
+	torn := record.NewCrashRepair(careful, h, reads, c.mark, log)
+	ends := record.NewEndWriter(record.Needs{Records: records, Stream: careful, History: h, Barrier: reads,
+		Heartbeats: hearing, Stopper: commands, Damaged: c.mark.Affects, Log: log})
 	c.leases = lease.New(lease.Config{History: h, Ends: ends, Heartbeats: hearing, Commands: struct {
 		*runners.Commander
 		*runners.Registry
@@ -231,20 +230,20 @@ func (c *coordinator) wire(log *slog.Logger) {
 		*record.ReadBarrier
 	}{h, reads}
 	table := queues.New(queues.Config{Log: log, Most: 64, History: known, Consumers: struct {
-		*client
+		guarded
 		insisting
-	}{c.client, insisting{}}, Runners: struct {
+	}{careful, insisting{}}, Runners: struct {
 		*runners.Registry
 		silent
 	}{c.registry, silent{}}})
-	consumers := queues.NewController(queues.ControllerConfig{Log: log, Table: table, Consumers: c.client,
+	consumers := queues.NewController(queues.ControllerConfig{Log: log, Table: table, Consumers: careful,
 		History: known, Runners: struct {
 			*runners.Registry
 			*lease.Heartbeats
 			*lease.Controller
 			*record.EndWriter
-			whole
-		}{c.registry, hearing, c.leases, ends, whole{}}})
+			*highwater.Keeper
+		}{c.registry, hearing, c.leases, ends, c.mark}})
 	agents := c.agents
 	c.service = runs.New(runs.Needs{
 		Limits:  runs.Limits{Payload: 1 << 20, Depth: 8, NoMatch: noMatch, Waiting: 10_000},
@@ -256,7 +255,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		CheckDisk: func() error { return nil }, Waiting: func(run.Run) string { return "" }, Retry: insist,
 	})
 	c.sessions = sessions.New(sessions.Needs{History: h, Reads: reads, Stops: c.service, Records: records,
-		Stream: c.client, Keys: c.keys, Version: fixed{}.Now, RunOf: runnerapi.RunOfPayload,
+		Stream: careful, Keys: c.keys, Version: fixed{}.Now, RunOf: runnerapi.RunOfPayload,
 		Started: func() bool { return c.started.Load() }, Ready: c.ready, Log: log})
 	c.beats = &workerapi.Heartbeats{History: h, Hearing: hearing, Runner: c.registry.Heartbeat,
 		Tick: c.registry.ObserveClock, Queues: table.Of, Unused: (&runners.Carried{History: h}).Unused,
@@ -295,8 +294,14 @@ func (c *coordinator) wire(log *slog.Logger) {
 			*lease.Controller
 		}{h, c.leases}})
 	retained := &retention.Controller{Log: log, Keep: keptRuns, Old: retentionTime, Reported: retentionTime / 2,
-		RunOf: runnerapi.RunOfPayload, Stream: c.client, History: h}
-	sure := func() bool { return h.Confirmed() }
+		RunOf: runnerapi.RunOfPayload, Stream: careful, History: h}
+	evidence := struct {
+		*client
+		*lease.Heartbeats
+		*record.EndWriter
+	}{c.client, hearing, ends}
+	damaged := &damage.Controller{Log: log, Lease: leaseTime, Mark: c.mark, History: h, Evidence: evidence}
+	sure := func() bool { return h.Confirmed() && c.mark.Held() == nil }
 	c.scheduler = control.New(log,
 		control.Plan{Name: "leases", Do: c.leases, Every: lease.Every},
 		control.Plan{Name: "dispatch", Do: dispatcher, Every: time.Second, Allowed: sure,
@@ -313,6 +318,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 			Do: &completion.Controller{History: h, Records: writers, Repair: torn, Log: log}},
 		control.Plan{Name: "expiry", Do: expired, Every: time.Second},
 		control.Plan{Name: "queues", Do: consumers, Every: 250 * time.Millisecond, Allowed: sure},
+		control.Plan{Name: "damage", Do: damaged, Every: damage.Every},
 		control.Plan{Name: "retention", Do: retained, Every: retention.Every, Allowed: sure},
 	)
 	c.waits = []interface{ Wait() }{results.Pool, callbacks.Pool, webhooks, c.leases}
@@ -326,6 +332,9 @@ func (c *coordinator) ready() error {
 		return errAway
 	}
 	if err := c.history.Ready(); err != nil {
+		return err
+	}
+	if err := c.mark.Held(); err != nil {
 		return err
 	}
 	if !c.started.Load() {

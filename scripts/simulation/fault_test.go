@@ -23,7 +23,7 @@ func (w *world) inject(f faultEvent) {
 	case cutWorker:
 		k.disconnect()
 		over(func() { w.reconnect(k.client) })
-	case outage, crash:
+	case outage, crash, rot:
 		w.crash(f)
 		over(func() {
 			if w.runs.down {
@@ -146,8 +146,12 @@ func (w *world) crash(f faultEvent) {
 	if f.What == crash {
 		n := 1 + w.loop.number("tail", f.Who)%40
 		if from := max(w.runs.last(), n) - n + 1; from > w.runs.first {
-			w.oracle.lost(w.runs.cut(from))
+			w.oracle.misses(w.runs.cut(from), false)
 		}
+	}
+	if f.What == rot {
+		n := 1 + w.loop.number("rot", f.Who)%60
+		w.oracle.misses(w.runs.hole(w.runs.first+n, n), true)
 	}
 }
 

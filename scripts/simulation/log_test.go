@@ -117,6 +117,17 @@ func (l *runsLog) remove(seq uint64) {
 	}
 }
 
+// hole loses records in the middle.
+func (l *runsLog) hole(from, n uint64) (lost []stream.Message) {
+	for seq := from; seq < from+n && seq <= l.last(); seq++ {
+		if m := l.msgs[seq]; m.Subject != "" {
+			lost = append(lost, m)
+			l.remove(seq)
+		}
+	}
+	return lost
+}
+
 // cut loses everything from a sequence on. Its sequences are used again.
 func (l *runsLog) cut(from uint64) (lost []stream.Message) {
 	for seq := from; seq <= l.last(); seq++ {

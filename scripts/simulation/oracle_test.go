@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,6 +25,7 @@ type oracle struct {
 	*world
 	wrong []string
 	calm  bool // the faults are over
+	over  bool // so is everything else
 
 	runs    map[string]*promise // accepted ones, by id
 	order   []string            // their ids
@@ -40,6 +42,8 @@ type oracle struct {
 	tries   map[string][]try         // of webhooks, by run
 	seen    map[string]bool          // subjects that had a record
 	halts   map[string]chan struct{} // closed when an attempt of the run ends, and then nil
+
+	losses losses
 
 	book     *ledger.Verifier
 	read     uint64
@@ -61,7 +65,8 @@ func newOracle(w *world) *oracle {
 		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{},
 		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{},
 		ends: map[string]run.Status{}, tries: map[string][]try{},
-		halts: map[string]chan struct{}{}, seen: map[string]bool{}}
+		halts: map[string]chan struct{}{}, seen: map[string]bool{},
+		losses: losses{claims: map[string]bool{}, hidden: map[string]bool{}}}
 }
 
 // about returns the records of the run that a finding names first, and of its session.
@@ -118,7 +123,7 @@ func (o *oracle) begun(a *attempt) {
 	if first := o.first[a.SessionID]; a.Type == run.Resume && first == a.ID && !o.damaged[a.SessionID] {
 		o.fail("run %s was started, and its session has nothing to resume", a.ID)
 	}
-	if o.starts[a.Key] > 1 && !o.damaged[a.SessionID] {
+	if o.starts[a.Key] > 1 && (!o.damaged[a.SessionID] || o.losses.claims[a.Key]) {
 		o.fail("attempt %d of run %s was begun %d times", a.Attempt, a.ID, o.starts[a.Key])
 	}
 }
@@ -166,14 +171,7 @@ func (o *oracle) ended(a *attempt, e entry) {
 // lost notes records that NATS lost: nobody can keep what was promised about their sessions.
 func (o *oracle) lost(all []message) {
 	for _, m := range all {
-		var r struct {
-			SessionID string `json:"session_id"`
-		}
-		_ = json.Unmarshal(m.Body, &r)
-		o.damaged[r.SessionID] = true
-		if rec, err := subject.Parse(m.Subject); err == nil {
-			o.damaged[rec.Session] = true
-		}
+		o.damaged[sessionOf(m)] = true
 		var next struct{ Children []string }
 		_ = json.Unmarshal(m.Body, &next)
 		for _, id := range next.Children {
@@ -185,6 +183,16 @@ func (o *oracle) lost(all []message) {
 	for _, p := range o.runs { // what was in memory only is not forgotten, but read anew
 		clear(p.final)
 	}
+}
+
+// sessionOf returns the session of a record.
+func sessionOf(m message) string {
+	rec, _ := subject.Parse(m.Subject)
+	var r struct {
+		SessionID string `json:"session_id"`
+	}
+	_ = json.Unmarshal(m.Body, &r)
+	return cmp.Or(rec.Session, r.SessionID)
 }
 
 // late are promises with a time, which faults may delay.
@@ -257,7 +265,7 @@ func (o *oracle) excused(x ledger.Wrong) bool {
 func (o *oracle) compare() {
 	views := map[uint64]map[string]known{}
 	for _, c := range o.coordinators {
-		if !c.started.Load() || c.history.Ready() != nil || !c.history.Confirmed() {
+		if !c.started.Load() || c.history.Ready() != nil || !c.history.Confirmed() || c.mark.Held() != nil {
 			continue
 		}
 		seq, view := c.history.Seq(), o.view(c.history)
@@ -277,6 +285,9 @@ func (o *oracle) compare() {
 
 func (o *oracle) differ(name string, view, other map[string]known) {
 	for _, id := range o.order {
+		if o.damaged[o.runs[id].session] && (!o.over || o.losses.hidden[o.runs[id].session]) { // they read the history anew
+			continue
+		}
 		a, b := view[id], other[id]
 		if a != b && a.state+b.state != "ended" { // each forgets truncated runs when it looks
 			o.fail("run %s is %v for %s, and %v for another coordinator at the same record", id, a, name, b)
@@ -311,11 +322,15 @@ func (o *oracle) view(h history) map[string]known {
 
 // final checks what must hold when the faults are over and everything has come to rest.
 func (o *oracle) final() {
+	o.over = true
 	if !o.settled() {
 		o.stuck()
 	}
 	o.compare()
 	o.audit(true)
+	for _, c := range o.coordinators {
+		o.damages(c)
+	}
 	done := false
 	go func() {
 		o.replay()
@@ -334,6 +349,9 @@ func (o *oracle) stuck() {
 		if err := c.history.Ready(); err != nil || !c.started.Load() {
 			o.fail("stuck: %s is not ready: %v", c.name, err)
 			continue
+		}
+		if err := c.mark.Held(); err != nil {
+			o.fail("stuck: nothing starts by %s: %v", c.name, err)
 		}
 		say := func(a projection.Active) bool {
 			if len(o.wrong) < before+3 {
@@ -389,6 +407,9 @@ func (o *oracle) replay() {
 		o.kept(id, want, err)
 		for _, c := range o.coordinators {
 			got, err2 := c.history.Get(ctx, id)
+			if o.losses.hidden[o.runs[id].session] {
+				continue
+			}
 			if mine, replayed := shown(got, err2), shown(want, err); mine != replayed && mine+replayed != mine &&
 				mine+replayed != replayed { // nobody has to forget truncated runs at the same time
 				o.fail("run %s is %s for %s, and %s after a replay", id, mine, c.name, replayed)

@@ -50,6 +50,7 @@ const (
 	cutWorker       = "cut worker"
 	outage          = "outage"         // NATS stops and comes back with all records
 	crash           = "crash"          // NATS loses its last records
+	rot             = "rot"            // NATS stops, and a part of the history is unreadable when it comes back
 	lostAnswers     = "lost answers"   // many requests are done without an answer
 	lateWrites      = "late writes"    // many writes are done long after their caller gave up
 	inFlight        = "in flight"      // a cluster holds writes, refuses others because of them, and may lose them
@@ -63,7 +64,7 @@ const (
 	absence         = "absence"        // all workers of a kind are shut down, and come back
 )
 
-var everyFault = []string{killCoordinator, killWorker, cutCoordinator, cutWorker, outage, crash, lostAnswers,
+var everyFault = []string{killCoordinator, killWorker, cutCoordinator, cutWorker, outage, crash, rot, lostAnswers,
 	lateWrites, inFlight, slow, noBatches, deafness, lostConsumers, oldConsumers, garbage, tornBatch, absence}
 
 // The size of a story.

@@ -199,6 +199,9 @@ func (a *attempt) run() {
 func (a *attempt) begin() {
 	a.claimed, a.started = true, time.Now()
 	a.worker.oracle.begun(a)
+	if a.worker.up && !a.worker.runs.down {
+		a.worker.events[subject.RunEvents(a.SessionID, a.ID)]++
+	}
 }
 
 // end returns the record of how the attempt ended.

@@ -33,6 +33,7 @@ type world struct {
 	consumers     map[string]*consumer
 	clients       []*client
 	registrations map[string][]byte
+	events        map[string]uint64 // the last one of each run
 	instances     int
 	agents        catalog
 
@@ -56,7 +57,7 @@ const coordinatorCount = 3
 func newWorld(s story, log *slog.Logger) *world {
 	w := &world{loop: newLoop(s.Seed), story: s, log: log, began: time.Now(), runs: newLog(s.Clustered),
 		parts: map[string][]byte{}, values: map[string]value{}, consumers: map[string]*consumer{},
-		registrations: map[string][]byte{}, tellings: map[int]acceptance{}, active: map[string]int{}}
+		registrations: map[string][]byte{}, events: map[string]uint64{}, tellings: map[int]acceptance{}, active: map[string]int{}}
 	w.oracle = newOracle(w)
 	w.loop.delays, w.loop.check = w.delay, w.oracle.check
 	w.agents = catalog{}
@@ -345,7 +346,7 @@ func (w *world) settled() bool {
 		waiting, claimed, _ := c.history.Counts()
 		behind := c.history.Seq() < w.runs.last() && len(w.runs.read("ao.runs.>", c.history.Seq(), 1)) > 0
 		due := len(c.history.DueCallbacks()) + len(c.history.Reservations()) + len(c.webhooksDue())
-		if !c.started.Load() || behind || waiting+claimed > 0 || due > 0 {
+		if !c.started.Load() || behind || c.mark.Held() != nil || waiting+claimed > 0 || due > 0 {
 			return false
 		}
 	}

@@ -30,7 +30,7 @@ type Controller struct {
 		Resolve(ctx context.Context, failed, lost []highwater.Run) error
 	}
 	History interface {
-		Pending(f func(projection.Active) bool)
+		Unclaimed(f func(projection.Active) bool) // also those that wait for their session's turn
 		Claimed(f func(projection.Active) bool)
 		// runs that were claimed or had ended in a history that was replaced, and are not so now
 		FormerRuns(f func(id string, was run.Status, missing bool))
@@ -89,7 +89,7 @@ const unnamed = "it was claimed, and no heartbeat names it"
 // failBegun fails the unclaimed runs that had begun.
 func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status) error {
 	var waiting []projection.Active
-	c.History.Pending(func(a projection.Active) bool {
+	c.History.Unclaimed(func(a projection.Active) bool {
 		if _, done := c.failed[a.Spec.ID]; !done && c.Mark.Affects(a.FirstSeq) {
 			waiting = append(waiting, a)
 		}

@@ -1,0 +1,80 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+
+	"ao/coordinator/highwater"
+	"ao/nats/subject"
+)
+
+// guarded is the NATS of those who remove records, or make queues, as in serve/parts.
+type guarded struct {
+	*client
+	mark *highwater.Keeper
+}
+
+// Purge is bus.Log's.
+func (g guarded) Purge(ctx context.Context, name, filter string, before uint64) error {
+	return g.mark.Removing(ctx, func() error { return g.client.Purge(ctx, name, filter, before) })
+}
+
+// Truncate is bus.Log's.
+func (g guarded) Truncate(ctx context.Context, before uint64) error {
+	return g.mark.Removing(ctx, func() error { return g.client.Truncate(ctx, before) })
+}
+
+// EnsureTaskQueue is bus.Queues'.
+func (g guarded) EnsureTaskQueue(ctx context.Context, queue string, start uint64) error {
+	if err := g.mark.Held(); err != nil {
+		return err
+	}
+	return g.client.EnsureTaskQueue(ctx, queue, start)
+}
+
+// losses are what NATS lost, and what was known of it.
+type losses struct {
+	marked bool            // the high-water mark shows that records are missing
+	any    bool            // records are missing
+	claims map[string]bool // claims that were marked, by attempt key
+	hidden map[string]bool // sessions of records that were not marked: nobody reads the history anew for them
+}
+
+// marked returns the sequence of the stored mark, and whether records are being removed.
+func (w *world) marked() (seq uint64, removing bool) {
+	var m struct {
+		Sequence uint64
+		Removing map[string]any
+	}
+	_ = json.Unmarshal(w.values[subject.HighWater+"/runs"].body, &m)
+	return m.Sequence, len(m.Removing) > 0
+}
+
+// misses notes records that NATS lost. Who has lost the end of its history lacks records up to the mark; a gap in it
+// shows only where nobody removes others.
+func (o *oracle) misses(all []message, gap bool) {
+	seq, removing := o.marked()
+	for _, m := range all {
+		o.losses.any = true
+		rec, err := subject.Parse(m.Subject)
+		if m.Seq > seq || gap && removing {
+			o.losses.hidden[sessionOf(m)] = true
+			continue
+		}
+		o.losses.marked = true
+		if err == nil && rec.Kind == subject.ClaimedKind {
+			o.losses.claims[rec.Key] = true
+		}
+	}
+	o.lost(all)
+}
+
+// damages checks at the end that coordinators know of a loss, and of no other.
+func (o *oracle) damages(c *coordinator) {
+	switch n := len(c.mark.Damages()); {
+	case o.losses.marked && n == 0:
+		o.fail("NATS has lost records, and %s does not know it", c.name)
+	case !o.losses.any && n > 0:
+		o.fail("%s takes the history for damaged: %s", c.name, c.mark.Damages()[0].Message)
+	}
+}
