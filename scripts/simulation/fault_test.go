@@ -40,7 +40,8 @@ func (w *world) inject(f faultEvent) {
 		}
 		over(func() {
 			clear(w.consumers)
-			if f.Who%2 == 0 { // with a restart
+			clear(w.oracle.losses.claims) // made again, they deliver runs whose claims were lost
+			if f.Who%2 == 0 {             // with a restart
 				w.restart()
 			}
 			for _, k := range w.workers {
@@ -171,7 +172,9 @@ func (w *world) restart() {
 }
 
 // ageConsumers restores older states: what was acknowledged is delivered again.
+// Runs whose claims were lost before may start again, then: NATS has lost both.
 func (w *world) ageConsumers(n int) {
+	clear(w.oracle.losses.claims)
 	for name, q := range w.consumers {
 		back := w.loop.number(name, n) % 60
 		q.next = max(q.next, back+1) - back

@@ -117,9 +117,9 @@ func (l *runsLog) remove(seq uint64) {
 	}
 }
 
-// hole loses records in the middle.
+// hole loses records in the middle: the last one stays.
 func (l *runsLog) hole(from, n uint64) (lost []stream.Message) {
-	for seq := from; seq < from+n && seq <= l.last(); seq++ {
+	for seq := from; seq < min(from+n, l.last()); seq++ {
 		if m := l.msgs[seq]; m.Subject != "" {
 			lost = append(lost, m)
 			l.remove(seq)

@@ -258,7 +258,7 @@ func (o *oracle) excused(x ledger.Wrong) bool {
 	}
 	p := o.runs[x.RunID]
 	return len(o.damaged) > 0 && (p == nil || o.damaged[p.session] || x.Kind == "callback_wrong" ||
-		x.Kind == "unknown_run" || x.Kind == "sum")
+		x.Kind == "callback_overdue" || x.Kind == "unknown_run" || x.Kind == "sum")
 }
 
 // compare checks that coordinators at the same record know the same, and that what has ended stays so.
@@ -285,7 +285,8 @@ func (o *oracle) compare() {
 
 func (o *oracle) differ(name string, view, other map[string]known) {
 	for _, id := range o.order {
-		if o.damaged[o.runs[id].session] && (!o.over || o.losses.hidden[o.runs[id].session]) { // they read the history anew
+		session := o.runs[id].session
+		if o.damaged[session] && (!o.over || o.losses.hidden[session]) { // they read the history anew
 			continue
 		}
 		a, b := view[id], other[id]

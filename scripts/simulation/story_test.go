@@ -72,7 +72,7 @@ const (
 	requests   = 190
 	faults     = 6
 	activeTime = 40 * time.Second
-	calmTime   = 90 * time.Second // in which everything must end
+	calmTime   = 150 * time.Second // in which everything must end
 )
 
 // newStory makes the story of a seed.

@@ -57,7 +57,8 @@ const coordinatorCount = 3
 func newWorld(s story, log *slog.Logger) *world {
 	w := &world{loop: newLoop(s.Seed), story: s, log: log, began: time.Now(), runs: newLog(s.Clustered),
 		parts: map[string][]byte{}, values: map[string]value{}, consumers: map[string]*consumer{},
-		registrations: map[string][]byte{}, events: map[string]uint64{}, tellings: map[int]acceptance{}, active: map[string]int{}}
+		registrations: map[string][]byte{},
+		events:        map[string]uint64{}, tellings: map[int]acceptance{}, active: map[string]int{}}
 	w.oracle = newOracle(w)
 	w.loop.delays, w.loop.check = w.delay, w.oracle.check
 	w.agents = catalog{}
