@@ -41,6 +41,9 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 		if err != nil {
 			e = run.Ended{V: e.V}
 		}
+		if last && e.Attempt != r.live.snap.AttemptNumber() {
+			return 0, nil
+		}
 		version, take = e.V, func() { f.end(ch, r, e, m, last) }
 		if rec.Kind == subject.OfferedKind {
 			take = func() {
@@ -86,7 +89,8 @@ func (f *reducer) current(rec subject.Record) *row {
 }
 
 // behindUnreadable returns the open run that an end record under the key of no attempt ends, nil otherwise. A
-// coordinator writes that where the subject of the current attempt has a record that NATS cannot read (decision 0045).
+// coordinator writes that where the subject of the attempt that it names has a record that NATS cannot read (decision
+// 0045).
 func behindUnreadable(f *reducer, rec subject.Record) *row {
 	r := f.run(rec.Run)
 	if r == nil || r.live == nil || f.key == nil || f.key(rec.Run, run.NoAttempt) != rec.Key {

@@ -98,6 +98,12 @@ func TestVersionsOfWorkersRecords(t *testing.T) {
 			end.Subject = subject.Ended(a.part, a.spec.ID, a.key(run.NoAttempt))
 			return []entry{a.queued(1), end, a.claimed(1)}
 		}, 1, false, run.Failed},
+		{"an end behind an unreadable record of the attempt before", func(a *actor) []entry {
+			a.spec.Attempts = 3
+			end := a.ended(1, run.Failed, 0)
+			end.Subject = subject.Ended(a.part, a.spec.ID, a.key(run.NoAttempt))
+			return []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2), end}
+		}, 1, false, run.Claimed},
 		{"a coordinator's", func(a *actor) []entry { return []entry{a.queued(1), a.claimed(1), of(2, a.stopping())} },
 			1, true, run.Stopping},
 	} {

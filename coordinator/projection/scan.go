@@ -47,6 +47,8 @@ func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 		switch string(name) {
 		case "v":
 			e.V = int(strictjson.Uint(v))
+		case "attempt":
+			e.Attempt = int(strictjson.Uint(v))
 		case "runner_id":
 			e.RunnerID = sc.name(strictjson.StringBytes(v))
 		case "status":

@@ -30,6 +30,7 @@ type Needs struct {
 		Last(ctx context.Context, subj string) (bus.Message, error)
 		LastEvent(ctx context.Context, filter string) (uint64, error)
 		Purge(ctx context.Context, stream, filter string, before uint64) error
+		Clustered() bool // another server may have what this one does not give
 	}
 	History interface {
 		Active(id string) (projection.Active, bool)
@@ -218,14 +219,15 @@ func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.
 
 // endBehindUnreadable appends records that end an attempt of a damaged history, and that were refused although their
 // subjects gave nothing. If that happens again, there is a record that NATS cannot read. Then the end record, the last
-// one, is written under the key of no attempt, and ends the run. No worker has that key.
+// one, is written under the key of no attempt, and ends the run. No worker has that key. In a cluster the record may be
+// on its way, or another server has it: the caller tries again.
 func endBehindUnreadable(ctx context.Context, e *EndWriter, a projection.Active, all ...bus.Entry) error {
 	seq, err := e.Records.AppendBatch(ctx, all...)
 	if err == nil {
 		e.Records.NoteWritten(seq)
 		return nil
 	}
-	if !errors.Is(err, bus.ErrTaken) {
+	if !errors.Is(err, bus.ErrTaken) || e.Stream.Clustered() {
 		return bus.WriteUnanswered(err)
 	}
 	for _, one := range all {

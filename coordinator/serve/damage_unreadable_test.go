@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"ao/coordinator/ledger"
@@ -41,14 +42,15 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 	for _, tt := range []struct {
 		kind     string
 		attempts int
-	}{{"end", 1}, {"end", 3}, {"claim", 1}, {"claim", 3}} {
+	}{{"end", 1}, {"end", 3}, {"claim", 1}, {"claim", 3}, {"claim of a living attempt", 3}} {
 		t.Run(fmt.Sprint(tt.kind, " ", tt.attempts), func(t *testing.T) {
 			t.Parallel()
 			r := fill(t, 8)
 			w := r.work(r.starts.do, echo("tool"))
 			hang := make(chan struct{})
-			t.Cleanup(func() { close(hang) })
-			if tt.kind == "claim" {
+			done := sync.OnceFunc(func() { close(hang) })
+			t.Cleanup(done)
+			if tt.kind != "end" {
 				r.starts.does(func(q run.Queued) {
 					w.say(q, "here")
 					<-hang
@@ -56,13 +58,15 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 			}
 			a := r.submit(fmt.Sprintf(`{"agent_name":"tool","max_attempts":%d}`, tt.attempts))
 			part, flipped := subject.Partition(a.SessionID), ""
-			if tt.kind == "claim" {
+			if tt.kind != "end" {
 				flipped = r.record(subject.Claimed(part, a.RunID, "*"))
 				natstest.Until(t, "the run has events", func() bool {
 					seq, err := r.bus.LastEvent(t.Context(), subject.RunEvents(a.SessionID, a.RunID))
 					return err == nil && seq > 0
 				})
-				w.silence()
+				if tt.kind == "claim" {
+					w.silence()
+				}
 			} else {
 				r.until(a.RunID, run.Completed)
 				flipped = r.record(subject.Ended(part, a.RunID, "*"))
@@ -77,6 +81,8 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 			if failed.Error == nil || failed.Error.Code != "history_damaged" || failed.Attempt > 1 {
 				t.Errorf("attempt %d ended with %v", failed.Attempt, failed.Error)
 			}
+			done() // a living worker's end comes too late
+			natstest.Until(t, "the worker has said its last word", func() bool { return w.free() })
 			again.post("/ledger/accept", "").want(200)
 			again.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
 			other := again.another(func(c *serve.Config) { r.on(c); c.NATS.DataDir = t.TempDir() })

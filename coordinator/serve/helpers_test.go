@@ -338,6 +338,13 @@ func (w *worker) leave(key string) {
 	delete(w.stops, key)
 }
 
+// free reports whether the worker has no attempt.
+func (w *worker) free() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.attempts) == 0
+}
+
 // attempt claims a run, does it, and says its last word.
 func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop chan struct{}) {
 	defer w.leave(q.Key)
