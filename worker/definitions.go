@@ -80,8 +80,8 @@ func fixedDefinitions(agents []agent.Blueprint) *definitions {
 	return d
 }
 
-// look reads the folder again if it changed, and forgets older definitions whose programs are gone: missing twice in a
-// row, since one may be being replaced.
+// look reads the folder again if it changed, and forgets older definitions whose programs are gone. A program is gone
+// when it is missing twice in a row: once, it may just be being replaced.
 func (d *definitions) look() {
 	err := d.folder.Look()
 	broken := d.folder.Broken

@@ -1,5 +1,5 @@
-// Package dashboard is what a browser gets of the dashboard: its files, embedded in the program, each under a path that
-// names the content of all of them. Who answers requests reads them here; this package knows no HTTP.
+// Package dashboard contains the dashboard's files, embedded in the program. Their paths contain a hash of all of them,
+// so a browser may keep them for ever. Package httpapi serves them.
 package dashboard
 
 import (

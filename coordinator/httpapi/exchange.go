@@ -10,8 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// exchange is the state of a request, carried in its context: the caller, its memory, its audit note, and how long it
-// waited for a run.
+// exchange is the state of a request, carried in its context.
 type exchange struct {
 	budget.Answering
 	who        access.Caller

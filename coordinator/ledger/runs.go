@@ -117,8 +117,8 @@ func (b *runVerifier) begin(at uint32, e *runState, f fields) {
 	}
 }
 
-// queue checks an attempt that may be claimed. It may be queued again in another queue, and a record that was on its
-// way when the run was claimed or stopped may come late.
+// queue checks a queued record. An attempt may be queued again in another queue. The record may also come late, if it
+// was being written when the run was claimed or stopped.
 func (b *runVerifier) queue(at uint32, e *runState, rec subject.Record, f fields) {
 	n := f.attempt
 	switch {

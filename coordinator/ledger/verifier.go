@@ -18,10 +18,10 @@ import (
 // Not everything that is missing is wrong. Two things remove records, and leave a trace:
 //
 //   - Deletion of a session. Its deleted record comes before the purge. So whatever seems wrong with a session is
-//     exempt if such a record follows and was valid: nothing of the session was open, and no callback was pending.
-//     A child that a callback names and nobody knows may have been deleted with its session after its id was made.
-//   - Truncation, which removes ended runs and what lies between from the front. A missing earlier record is exempt if
-//     the run's id, which contains its time, is older than the oldest record kept, and the run has ended.
+//     exempt if a valid one follows: nothing of the session was open, and no callback was pending. An unknown child
+//     of a callback may have been deleted with its session after its id was made.
+//   - Truncation, which removes ended runs, and what lies between them, from the front. A missing earlier record is
+//     exempt if the run has ended and is older, by the time in its id, than the oldest record kept.
 //
 // A contradiction, such as two claims of one attempt, is never exempt.
 type Verifier struct {

@@ -1,6 +1,6 @@
-// Package natsapi serves the API over NATS: a micro service for requests, and a durable inbox for runs, which also
-// accepts them while no coordinator is up. Bodies, checks and answers are those of HTTP. The HTTP code is in the header
-// `status`.
+// Package natsapi serves the API over NATS: a micro service for requests, and a durable inbox for runs. The inbox takes
+// runs even while no coordinator is up. Bodies, checks and answers are those of HTTP. The header `status` has the HTTP
+// code.
 package natsapi
 
 import (

@@ -19,8 +19,8 @@ func (x *ActiveRuns) Counts() (waiting, begun, ended int) {
 	return waiting, begun, ended
 }
 
-// Pending calls f with the runs that wait for a runner until f returns false: queued and unclaimed ones, and those
-// whose turn it is to be queued. The runs are of one moment; f may take its time.
+// Pending calls f with the runs that wait for a runner until f returns false. They are queued and unclaimed, or it is
+// their turn to be queued. The runs are of one moment; f may take its time.
 func (x *ActiveRuns) Pending(f func(Active) bool) {
 	each(x.p, func(r *row) bool {
 		a := r.live.snap

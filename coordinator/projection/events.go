@@ -316,8 +316,8 @@ const (
 	piece     = 128
 )
 
-// Events returns a session's events after a position (empty: the oldest kept), at most limit of them (default 50, at
-// most 1000), and the position to continue from, which is never empty.
+// Events returns a session's events after a position, and the position to continue from, which is never empty. An empty
+// position is before the oldest event kept. The limit is 50 by default, and at most 1000.
 func (x *Feed) Events(ctx context.Context, session, after string, limit int,
 ) (list []run.Event, next string, err error) {
 	p, err := parsePosition(after)

@@ -21,8 +21,8 @@ func keepFormer(p *Projection, f *reducer) {
 // DropFormer forgets what FormerRuns returns.
 func (w *Follower) DropFormer() { w.p.former.Store(nil) }
 
-// FormerRuns calls f with each run that was claimed or had ended in a history that has since lost records, and that is
-// not so now. missing: the run itself is lost.
+// FormerRuns calls f with each run whose claim or end was in a history that has since lost it. missing: the run itself
+// is lost.
 func (w *Follower) FormerRuns(f func(id string, was run.Status, missing bool)) {
 	former := w.p.former.Load()
 	if former == nil {

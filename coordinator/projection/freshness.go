@@ -138,8 +138,8 @@ func (w *Follower) Ready() error {
 // Rebuilds counts how often a replaced history was read again.
 func (w *Follower) Rebuilds() uint64 { return w.rebuilds.Load() }
 
-// Confirmed reports whether decisions may be based on the projection: it is ready, and since the last outage NATS was
-// seen to hold what was read. Otherwise consequences of lost records would be written.
+// Confirmed reports whether decisions may be based on the projection. It must be ready, and NATS must still have what
+// was read before the last outage. Otherwise consequences of lost records would be written.
 func (w *Follower) Confirmed() bool {
 	return w.source.Confirmed() && w.lossSuspected.Load() == nil && w.Ready() == nil
 }

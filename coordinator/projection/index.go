@@ -115,8 +115,8 @@ func (x *Index) RunsOf(session string) []string {
 	})
 }
 
-// CanResume reports whether a turn of the session would have something to resume, as far as is known: there is
-// something, or a run is queued or claimed.
+// CanResume reports whether a turn of the session may have something to resume: there is something now, or a run is
+// queued or claimed.
 func (x *Index) CanResume(session string) bool {
 	return read(x.p, func(f *reducer) bool {
 		s := f.session(session)

@@ -21,8 +21,8 @@ type Log interface {
 	Events(ctx context.Context, filter string, after uint64, most int) ([]Record, error)
 	// NextEvent returns the first of them, or stream.ErrNotFound.
 	NextEvent(ctx context.Context, filter string, after uint64) (Record, error)
-	// Follow calls f with every message of a stream after a sequence that matches one of the filters, in order, until
-	// ctx ends or f fails.
+	// Follow calls f with every message of a stream that matches one of the filters and comes after a sequence, in
+	// order. It returns when ctx ends or f fails.
 	Follow(ctx context.Context, name string, after uint64, filters []string, f func(Record) error) error
 }
 

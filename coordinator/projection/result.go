@@ -46,8 +46,8 @@ func (sc *scanner) isCarriedEnd(word []byte) bool {
 	return err == nil && e.RunnerID == "" && (e.Status == run.Failed || e.Status == run.Stopped)
 }
 
-// mayComplete reports whether "completed" counts. With an output schema it needs the signature of a coordinator that
-// checked the result, because whoever has the attempt's key can write an end record.
+// mayComplete reports whether "completed" counts. With an output schema, it needs the signature of a coordinator that
+// checked the result: anybody with the attempt's key can write an end record.
 func (f *reducer) mayComplete(r *row, mark string) bool {
 	a := r.live.snap
 	return !a.Spec.HasOutputSchema || f.checked != nil && f.checked(r.runID(), a.AttemptNumber(), mark)

@@ -147,8 +147,8 @@ func (s *session) everClaimed() bool {
 	return false
 }
 
-// resumes reports whether a turn has something to resume: a run was claimed by a runner, or ended by one whose claim
-// NATS lost, or something is bound.
+// resumes reports whether a turn has something to resume: something is bound, or a runner claimed a run. If NATS lost
+// the claim, an end record by a runner counts, too.
 func (s *session) resumes() bool {
 	for r := s.firstRow; r != nil; r = r.next {
 		if r.ClaimedByRunner || r.Runner != "" {

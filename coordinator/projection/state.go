@@ -313,10 +313,10 @@ type dirtySet struct {
 	sessions map[*session]bool
 }
 
-// LateRecord is a record that changes nothing, but would start its run again if only that record were kept. It is a
-// queued record of an attempt that was already claimed or over, whose queue still delivers it (a coordinator's delayed
-// dispatch into another queue). Or it is an accepted record of a run that was queued before (a delayed repeated
-// request).
+// LateRecord is a record that changes nothing, but would start its run again if only that record were kept. It may be
+// the queued record of an attempt that was already claimed or over. A coordinator dispatched it late into another
+// queue, which still delivers it. Or it is an accepted record of a run that was queued before: a request was
+// repeated late.
 type LateRecord struct {
 	Seq     uint64
 	Subject string

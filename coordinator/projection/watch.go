@@ -47,10 +47,10 @@ type watch struct {
 	skipped uint64   // changes since then
 }
 
-// WatchRuns passes to emit the newest state of each matching run whenever it changed, at most 4 items a second, until
-// ctx ends or emit fails. An empty position begins with init, and with what changes from now on. Any other continues
-// after it or, if that is no longer known, emits a gap and then init. A run that may just have left the query's
-// statuses is included.
+// WatchRuns passes to emit the newest state of each matching run whenever it changed, until ctx ends or emit fails. It
+// emits at most 4 items a second. An empty position begins with init, and with what changes from now on. Any other
+// continues after it or, if that is no longer known, emits a gap and then init. A run that may just have left the
+// query's statuses is included.
 func (x *Feed) WatchRuns(ctx context.Context, q Query, after string, emit func(Item) error) error {
 	if err := checkQuery(q, run.Statuses); err != nil {
 		return err

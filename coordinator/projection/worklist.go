@@ -112,7 +112,7 @@ func (x *Worklist) Webhook(id string) (at Webhook, call run.CallbackState, ok bo
 }
 
 // Prunable returns the sequence before which history may be truncated. It is never past an open run, nor past a
-// callback record written after told (decision 0014), and leaves keep of the ended runs that ended after old.
+// callback record written after told (decision 0014). It leaves keep of the runs that ended after old.
 func (x *Worklist) Prunable(keep int, old, told time.Time) uint64 {
 	return read(x.p, func(f *reducer) uint64 {
 		left, low := f.ended, f.lowWater(told)

@@ -108,8 +108,8 @@ func (n *Names) held(name string, o owner, c claimant) bool {
 	})) > 0
 }
 
-// rival returns another runner that holds a name against this one: any that is online and, against another profile, one
-// that drains or is within its grace.
+// rival returns another runner that holds a name against this one. It may be any that is online. Against another
+// profile, a runner that drains or is within its grace counts, too.
 func (n *Names) rival(name string, o owner, c claimant) string {
 	if n.registers(name, o, c) {
 		return o.Runner
@@ -160,8 +160,8 @@ func (n *Names) pass(owners map[string]owner, name, hash, id string) bool {
 	return true
 }
 
-// newer reports whether a runner's definition of an agent counts rather than that of a runner with at least its
-// precedence (sortByPrecedence): both have the same status, and its definition is newer.
+// newer reports whether m's definition of an agent counts rather than that of a runner that sorts before it
+// (sortByPrecedence). It does if both have the same status and m's definition is newer.
 func (o owner) newer(name string, m, than *runnerapi.Member) bool {
 	a, b := m.AgentHashes[name], than.AgentHashes[name]
 	return a != b && m.Status == than.Status && o.rank(a) < o.rank(b)

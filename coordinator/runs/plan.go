@@ -272,8 +272,8 @@ func (p *Planner) checkResumable(ctx context.Context, a *agents.Resolved, sessio
 		With("session_id", session)
 }
 
-// affinity returns what the session demands of its next run: the folder and, where the executor keeps the session on
-// one host, that host and profile.
+// affinity returns what the session demands of its next run: its folder. An executor that keeps the session on one host
+// also demands that host and its profile.
 func (p *Planner) affinity(session, dir string) run.Demands {
 	home := p.history.Affinity(session)
 	home.ProjectDir = dir

@@ -10,9 +10,9 @@ import (
 	"ao/shared/run"
 )
 
-// renewed returns a run with the new definition of its agent, checked as if it came now. Its output schema and its
-// number of attempts stay as accepted: a runner with the old definition may still claim it, and older coordinators
-// know no others.
+// renewed returns a run with the new definition of its agent, checked as if it came now. Its output schema and number
+// of attempts stay as accepted. A runner with the old definition may still claim it, and older coordinators know no
+// others.
 func (p *Planner) renewed(ctx context.Context, s run.Spec, resolved *agents.Resolved) (run.Spec, error) {
 	s, err := p.history.Spec(ctx, s.ID)
 	if err != nil {

@@ -51,8 +51,8 @@ func (t TreeStops) StoppedWith(ctx context.Context, of run.Run) string {
 	return t.after(ctx, of, m.Seq)
 }
 
-// after looks for the stop of a tree while a run was already stopping: the run has one request to stop it,
-// which was written before.
+// after looks for the stop of a tree that came while a run was already stopping. The run's only request to stop was
+// written before.
 func (t TreeStops) after(ctx context.Context, of run.Run, seq uint64) (with string) {
 	trace, err := t.History.Trace(ctx, of.ID)
 	if err != nil {

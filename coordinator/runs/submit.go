@@ -191,10 +191,10 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	return r.records.Put(ctx, apart[1])
 }
 
-// SessionRecords returns the records that create a session under an id of the caller's: the session's record, which
-// carries the run, and the run's first record. The session's comes first, since it decides whose session it is. Written
-// one by one (apart), the run is accepted and not queued. A slow writer may come after the session's deletion, and a
-// worker would claim what is queued.
+// SessionRecords returns the records that create a session under an id that the caller chose. The session's record
+// comes first: it decides whose session it is, and carries the run. The run's first record follows. Written one by one
+// (apart), the run is accepted and not queued. A slow writer may come after the session's deletion, and a worker would
+// claim what is queued.
 func (r *Service) SessionRecords(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
 	accepted, err := run.Accepted{V: r.version(), Spec: s}.Encode()
 	if err != nil {

@@ -195,8 +195,8 @@ func (t *Service) callbackRecords(ctx context.Context, part, session string, bef
 	}
 }
 
-// dropCallback removes a callback record. Where its turn was claimed, the record is written again without the text, so
-// that a replay of the history does not deliver the callback twice.
+// dropCallback removes a callback record. If its turn was claimed, the record is written again without the text.
+// Otherwise a replay of the history would deliver the callback twice.
 func (t *Service) dropCallback(ctx context.Context, l callbackRecord, before uint64) error {
 	if l.claimed && len(l.record.Next) == 0 {
 		return nil

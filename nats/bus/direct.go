@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// lookup says which message is wanted: that of a sequence, the last of a subject, or the first under a filter
-// at or after a sequence.
+// lookup selects a message: that of a sequence, the last of a subject, or the first that matches a filter from a
+// sequence on.
 type lookup struct {
 	Seq     uint64 `json:"seq,omitempty"`
 	Subject string `json:"last_by_subj,omitempty"`

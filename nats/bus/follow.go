@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Follow calls f with every message of a stream after a sequence that matches one of the filters (none: all),
-// in order: first the stored ones, then new ones. It survives reconnects, server restarts and the loss of its
-// consumer without gaps or repeats. It returns when ctx ends or f fails.
+// Follow calls f with every message of a stream that matches one of the filters (none: all) and comes after a
+// sequence. The stored ones come first, in order, then new ones. It survives reconnects, server restarts and the
+// loss of its consumer without gaps or repeats. It returns when ctx ends or f fails.
 func (b *Reader) Follow(ctx context.Context, stream string, after uint64, filters []string,
 	f func(Message) error) error {
 	return b.follow(ctx, stream, after, filters, func(context.Context) error { return nil }, new(atomic.Uint64), f)

@@ -83,9 +83,9 @@ func StoreUsageOf(dir string) (StoreUsage, error) {
 	return f, nil
 }
 
-// MaxStore is the number of bytes that the server may store: what it has, three quarters of the free space, and never
-// less than its streams may hold. The server's own default would shrink with each restart on a filling disk until it
-// refuses everything. sharing is the number of servers on the disk. 0: the disk's size is unknown.
+// MaxStore is the number of bytes that the server may store: what it has and three quarters of the free space. It is
+// never less than its streams may hold. The server's own default would shrink with each restart on a filling disk until
+// it refuses everything. sharing is the number of servers on the disk. 0: the disk's size is unknown.
 func (f StoreUsage) MaxStore(sharing int) int64 {
 	if f.Total == 0 {
 		return 0

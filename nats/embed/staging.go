@@ -16,10 +16,10 @@ import (
 	"ao/nats/disk"
 )
 
-// Before a server commits an atomic batch, it stages the messages in the stream's folder "batches": files of
-// their own for each batch, synced to disk. After the commit they are worthless, so they may be in memory:
-// "batches" becomes a link to a folder there. Committed messages are in the stream as before. A power cut
-// during a commit may leave a prefix of a batch; code that appends several records must handle that.
+// Before a server commits an atomic batch, it stages the messages in files in the stream's folder "batches", synced
+// to disk. After the commit they are worthless, so they may be in memory: "batches" becomes a link to a folder there.
+// Committed messages are in the stream as before. A power cut during a commit may leave a prefix of a batch; code that
+// appends several records must handle that.
 
 // Staging is where the messages of batches are before they are committed.
 type Staging struct {

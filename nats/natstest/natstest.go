@@ -143,8 +143,8 @@ func Until(t testing.TB, what string, ok func() bool) {
 // Poll is clocktest.Poll.
 func Poll(limit time.Duration, ok func() bool) bool { return clocktest.Poll(limit, ok) }
 
-// Load returns how much of something a test does: a little, which shows the behaviour, or all of it where AO_TEST_LOAD
-// is "full", as in scripts/nightly.
+// Load returns how much of something a test does: little, which is enough to show the behaviour. If AO_TEST_LOAD is
+// "full", as in scripts/nightly, it is all of it.
 func Load(little, full int) int {
 	if os.Getenv("AO_TEST_LOAD") == "full" {
 		return full

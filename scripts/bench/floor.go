@@ -17,8 +17,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The floor is the smallest pipeline with the same three durable writes: HTTP → publish (ack) → pull consumer in
-// another process → publish (ack) → no-op → publish (ack) → consumer → answer, with one stream.
+// The floor is the smallest pipeline with the same three durable writes, on one stream:
+//
+//	HTTP → publish (ack) → pull consumer in another process
+//	→ publish (ack) → no-op → publish (ack) → consumer → answer
 
 const floorStream = "FLOOR"
 

@@ -243,8 +243,8 @@ func (b bench) async(ctx context.Context, fsync string) {
 	}
 }
 
-// spawn compares runs of a real program with a plain loop that spawns it: true, a shell script with one line, and one
-// that does a little work.
+// spawn compares runs of a real program with a plain loop that spawns it. The programs are true, a shell script of one
+// line, and one that does a little work.
 func (b bench) spawn(ctx context.Context, fsync string) {
 	ours := launch(ctx, layout{name: "ours", fsync: fsync, kind: "spawn"})
 	defer ours.end()

@@ -31,8 +31,8 @@ import (
 //	AO_BENCH_<NAME>   the coordinator's setting NAME, such as AO_BENCH_RUN_LEASE
 //	AO_BENCH_HISTORY  number of ended runs that role history writes
 
-// reporter reports runs to the parent process: 16 bytes each, the number "at" of the parameters and the time when the
-// run started, both in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
+// reporter reports each run to the parent process in 16 bytes: the number "at" of its parameters, and when it started.
+// Both are in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
 type reporter chan [2]int64
 
 func newReporter() reporter {

@@ -111,8 +111,9 @@ func recordLength(raw []byte, at int64) int64 {
 	return n
 }
 
-// expectedGaps are the violations that a ledger may find in a session with records cut off: records about lost runs,
-// attempts or claims, and claims made again. The executors' log counts the starts. Anything else is a real violation.
+// expectedGaps are the violations that a ledger may find in a session whose records were cut off. They concern lost
+// runs, attempts or claims, and claims made again. The executors' log counts the starts. Anything else is a real
+// violation.
 var expectedGaps = map[string]bool{
 	"unknown_run": true, "ended_unclaimed": true, "begun_twice": true, "begun_after_end": true, "two_last_words": true,
 	"attempt_out_of_turn": true,

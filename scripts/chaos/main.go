@@ -1,6 +1,6 @@
-// Command chaos is the fault test. It runs two coordinators, three workers and one NATS server or a cluster of three
-// under a mixed load, and kills, pauses and restarts them at random. Then it verifies from the clients' answers and
-// the executors' log that nothing was lost or done twice.
+// Command chaos is the fault test. It puts two coordinators, three workers, and NATS as one server or a cluster of
+// three, under a mixed load. It kills, pauses and restarts them at random. Then it verifies from the clients' answers
+// and the executors' log that nothing was lost or done twice.
 //
 //	go run ./scripts/chaos -seed 7 -for 2m -nats 3
 //	go run ./scripts/chaos -mode torn            # NATS loses its last records with a crash

@@ -1,3 +1,3 @@
-// Package e2e contains the end-to-end tests ("stories"): real programs (coordinator, worker, ao), a real NATS server
-// in its own process, and clients over HTTP and NATS. The tests build the programs once.
+// Package e2e contains the end-to-end tests ("stories"). They run the real programs (coordinator, worker, ao) and a
+// real NATS server, and call them over HTTP and NATS. The tests build the programs once.
 package e2e

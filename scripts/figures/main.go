@@ -1,5 +1,5 @@
-// Command figures prints code metrics: length and complexity of functions, types with many methods, unused exported
-// names, and cyclic dependencies between the files of a folder.
+// Command figures prints code metrics: length and complexity of functions, types with many methods, and exported names
+// that nobody uses. It also shows cyclic dependencies between the files of a folder.
 //
 //	go run ./scripts/figures          # the whole workspace
 //	go run ./scripts/figures -list    # also list the names

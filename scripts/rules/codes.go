@@ -105,8 +105,8 @@ func (c usedCode) by() string {
 
 var quotedCode = regexp.MustCompile("`([A-Za-z_]+)`")
 
-// codeTables returns the codes in the pages' tables with a column "code", per page and kind of table: answers, which
-// also have a column "HTTP", and ends.
+// codeTables returns the codes in the pages' tables with a column "code", per page and kind of table. Tables of answers
+// also have a column "HTTP"; the others are tables of ends.
 func codeTables(h *House) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, f := range h.Files {

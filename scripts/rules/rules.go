@@ -47,6 +47,7 @@ var All = []Rule{
 		"a browser loads the bundle, not the modules that are read and changed", bundled},
 	{"lines fit on a page", "a longer line is cut off in reviews and beside another file", lineLength},
 	{"short sentences on pages", "readers lose a long sentence's beginning before its end", shortSentences},
+	{"short sentences in comments", "whoever reads a comment wants to go on with the code", shortComments},
 	{"no assignment in an if", "readers take it for a declaration", plainIf},
 	{"cited documents exist", "a reference to a document that is not in the repository leads nowhere", citations},
 	{"scripts are executable", "each has its executable bit and valid syntax", scripts},

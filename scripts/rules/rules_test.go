@@ -71,6 +71,10 @@ func TestRulesBite(t *testing.T) {
 		{"sentences that end", "shared/docs/runs.md", file(strings.Repeat("A [b](c d e). ", 40) + "\n"), ""},
 		{"a long row and a long command", "shared/docs/runs.md", file("| " + strings.Repeat("a ", 40) + "|\n\n    " +
 			strings.Repeat("b ", 40) + "\n"), ""},
+		{"a comment without end", "worker/w.go", file("package worker\n\n// X is" + strings.Repeat(" b", 12) + "\n//" +
+			strings.Repeat(" b", 12) + ".\nvar X int\n"), "worker/w.go:3: a sentence of 26 words"},
+		{"a comment with a picture", "worker/w.go", file("package worker\n\n// X is this:\n//\n//\tb" +
+			strings.Repeat(" b", 30) + "\nvar X int\n"), ""},
 
 		{"a client uses the house", "shared/clients/go/client.go",
 			file("package ao\nimport _ \"ao/shared/fault\"\n"), "ao/shared/clients/go may not use ao/shared/fault"},

@@ -2,14 +2,20 @@ package rules
 
 import (
 	"fmt"
+	"go/ast"
+	"go/doc/comment"
 	"path"
 	"regexp"
 	"strings"
 	"unicode"
 )
 
-// maxWords is the longest sentence of a page. Authors aim at 25 words; the rest is room for names.
-const maxWords = 30
+// The longest sentence of a page, in words, and of a comment in Go. Authors of pages aim at 25; the rest is room for
+// names.
+const (
+	maxWords        = 30
+	maxCommentWords = 25
+)
 
 var (
 	codeSpan    = regexp.MustCompile("``.*?``|`[^`]*`")
@@ -26,12 +32,51 @@ func shortSentences(h *House) (broken []string) {
 		}
 		for _, p := range paragraphs(f.Text) {
 			text := linkTarget.ReplaceAllString(codeSpan.ReplaceAllString(p.text, "X"), "")
-			for _, sentence := range sentenceEnd.Split(text, -1) {
-				if n := words(sentence); n > maxWords {
-					broken = append(broken, fmt.Sprintf("%s:%d: a sentence of %d words, the limit is %d: %.60s",
-						f.Path, p.line, n, maxWords, sentence))
-				}
+			broken = append(broken, longSentences(f.Path, p.line, text, maxWords)...)
+		}
+	}
+	return broken
+}
+
+// shortComments limits the sentences of comments in Go, except in their code and in tests.
+func shortComments(h *House) (broken []string) {
+	var parser comment.Parser
+	for _, f := range h.Files {
+		if f.Go == nil || ast.IsGenerated(f.Go) || strings.HasSuffix(f.Path, "_test.go") {
+			continue
+		}
+		for _, group := range f.Go.Comments {
+			line := f.fset.Position(group.Pos()).Line
+			for _, text := range prose(parser.Parse(group.Text()).Content) {
+				broken = append(broken, longSentences(f.Path, line, text, maxCommentWords)...)
 			}
+		}
+	}
+	return broken
+}
+
+// prose returns the paragraphs of a comment, each list item as one.
+func prose(blocks []comment.Block) (all []string) {
+	for _, block := range blocks {
+		switch b := block.(type) {
+		case *comment.Paragraph:
+			text := (&comment.Printer{}).Comment(&comment.Doc{Content: []comment.Block{b}})
+			all = append(all, strings.ReplaceAll(string(text), "\n", " "))
+		case *comment.List:
+			for _, item := range b.Items {
+				all = append(all, prose(item.Content)...)
+			}
+		}
+	}
+	return all
+}
+
+// longSentences reports the sentences of a text that have more words than most.
+func longSentences(file string, line int, text string, most int) (broken []string) {
+	for _, sentence := range sentenceEnd.Split(text, -1) {
+		if n := words(sentence); n > most {
+			broken = append(broken, fmt.Sprintf("%s:%d: a sentence of %d words, the limit is %d: %.60s",
+				file, line, n, most, sentence))
 		}
 	}
 	return broken

@@ -1,5 +1,5 @@
-// Package agent defines an agent's blueprint: how it is read strictly from a file or a request, and which
-// schema applies to a start and a resume.
+// Package agent defines an agent's blueprint. It reads one strictly from a file or a request, and knows which schema
+// applies to a start and a resume.
 package agent
 
 import (

@@ -8,8 +8,8 @@ import (
 	"ao/shared/run"
 )
 
-// Program is the main function of an executor that is also built into workers: do is the same function, and
-// what it emits becomes lines on stdout.
+// Program is the main function of an executor that is also built into workers. do is the function that they call;
+// here, what it emits becomes lines on stdout.
 func Program(do func(context.Context, Invocation, Host) run.Outcome) {
 	Main(func(ctx context.Context, v Invocation, out *Out) error {
 		host := Host{Emit: out.emit, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)}

@@ -11,7 +11,7 @@ import (
 )
 
 // The lifecycles of a program. A oneshot program does one run and ends. A persistent one stays for the further
-// turns of its session: the document is the first line on its stdin, and one line follows for each turn:
+// turns of its session. The document is the first line on its stdin, and one line follows for each turn:
 //
 //	{"type":"turn","mode":"resume","run_id":"run_…","attempt":1,"parameters":{…},"prompt":"…"}
 //	{"type":"shutdown"}

@@ -13,9 +13,9 @@ import (
 // inputsBlock has a start's fields.
 var inputsBlock = newBlock("inputs")
 
-// Text is the prompt for an autonomous agent's model: all parameters as an inputs block if a session starts and
-// the blueprint has a parameters_schema, else the prompt among them. Nothing is expanded: ${X}, {{x}} and $(x)
-// stay as they are. The error is an Invalid fault that names the field.
+// Text is the prompt for an autonomous agent's model. If a session starts and the blueprint has a parameters_schema,
+// it is an inputs block of all parameters, else the prompt among them. Nothing is expanded: ${X}, {{x}} and $(x) stay
+// as they are. The error is an Invalid fault that names the field.
 func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (string, error) {
 	var b struct {
 		Schema json.RawMessage `json:"parameters_schema"`
@@ -53,8 +53,8 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 //
 // Strings stay as they are, except for possible tags of the block, which are written in square brackets
 // (neutralize). A string is written on several lines if any reader could see a line end in it: LF, CR, U+0085,
-// U+2028 and others. A key that could be misread (empty, with a colon, a line end, a quote, a bracket, or
-// spaces around it) is written as a JSON string.
+// U+2028 and others. A key that could be misread is written as a JSON string. It is empty, or has a colon, a line
+// end, a quote, a bracket, or spaces around it.
 func inputs(parameters json.RawMessage) (string, error) {
 	members, err := strictjson.Members(parameters)
 	if err != nil {

@@ -111,8 +111,8 @@ func decomposed(r rune) string {
 	return s
 }
 
-// encoded matches a character that is written as an entity (&lt; &#60 &amp;lt;), as in a URL (%3c), or as an escape
-// (\u003c \x3c), however often it was encoded.
+// encoded matches an encoded character: an entity (&lt; &#60), as in a URL (%3c), or an escape (\u003c \x3c). It may
+// have been encoded more than once (&amp;lt;).
 var encoded = regexp.MustCompile(`(?i)^(?:` +
 	`&(?:amp;|#38;|#x26;)*(?:#x0*(3[ce]|2f);?|#x([0-9a-f]+);?|#([0-9]+);?|(lt|gt);?|([a-z0-9]{2,32};?))?|` +
 	`%(?:25)*([0-7][0-9a-f])?|` +

@@ -140,7 +140,7 @@ type Claim struct {
 // MaxEndRecord is the size limit of a coordinator's end record in bytes: NATS's limit without the headers of a batch.
 const MaxEndRecord = 1<<20 - 4<<10
 
-// Ended is the end record of an attempt. On the subject of an offer it is the worker's unverified result: a
+// Ended is the end record of an attempt. On the subject of an offer it is the worker's unverified result. A
 // coordinator checks it against the output schema before it appends the end record.
 type Ended struct {
 	V         int          `json:"v"`

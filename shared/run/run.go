@@ -1,5 +1,5 @@
-// Package run defines a run and its life: the request, the records, the transition table, the result, its
-// demands, and the events for a session's readers.
+// Package run defines a run and its life: the request, its demands, the records, the transition table and the result.
+// It also defines the events for a session's readers.
 package run
 
 import (

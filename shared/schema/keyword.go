@@ -9,8 +9,8 @@ import (
 	"github.com/qri-io/jsonschema"
 )
 
-// rule is what a keyword of ours demands of a value. Rules are written down as JSON by the compiler, and read back by
-// the library when it parses the schema we hand it; a subschema in them is its number.
+// rule is what a keyword of ours demands of a value. The compiler writes rules as JSON, and the library reads them back
+// when it parses the schema that we give it. A subschema in them is its number.
 type rule interface {
 	check(c *check, v *value)
 }

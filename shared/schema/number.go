@@ -93,8 +93,7 @@ func (d decimal) multipleOf(unit decimal) bool {
 	return a.Mod(a.Mul(a, shift), b).Sign() == 0
 }
 
-// count is d as a length or number of items, which JSON may write 2, 2.0 or 1e9; ok is false for what is no such
-// number.
+// count is d as a length or number of items, which JSON may write 2, 2.0 or 1e9. ok is false for any other number.
 func (d decimal) count() (n int, ok bool) {
 	if !d.whole() || d.negative {
 		return 0, false

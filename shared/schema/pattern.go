@@ -47,8 +47,8 @@ func instructions(expr string) (int, error) {
 	return len(prog.Inst), nil
 }
 
-// usable translates a schema's pattern (ECMA 262, as draft-07 wants it) for Go's RE2, or says what is wrong with it, in
-// words that follow the pattern.
+// usable translates a schema's pattern (ECMA 262, as in draft-07) for Go's RE2. The error says what is wrong with it,
+// in words that follow the pattern.
 func usable(source string) (pattern, error) {
 	if n := utf8.RuneCountInString(source); n > maxPatternChars {
 		return pattern{}, fmt.Errorf("is too long for a pattern: %d characters, at most %d are allowed", n,

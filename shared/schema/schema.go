@@ -1,19 +1,18 @@
 // Package schema checks values against JSON Schemas of draft-07. It is the gate in front of every executor: what it
-// lets through, runs. It is also the only door to github.com/qri-io/jsonschema, which knows another draft, crashes on
-// strangers' schemas and lets wrong values pass. So Compile checks a schema against draft-07, resolves its references,
-// and writes it anew in keywords of our own. The library parses, orders and calls these. No keyword of the library's
-// own is left in use.
+// accepts, runs. It is also the only package that uses github.com/qri-io/jsonschema, which knows another draft, crashes
+// on some schemas and accepts wrong values. So Compile checks a schema against draft-07, resolves its references, and
+// rewrites it in keywords of our own. The library parses, orders and calls these. None of its own keywords is in use.
 //
-// Draft-07 with format asserted. What differs from it, each time by refusing at Compile:
-//   - references lead only into the schema itself, or to the draft-07 meta-schema, which is built in; nothing is
-//     ever fetched;
-//   - a schema that refers to itself without going deeper into the value has no meaning;
+// It is draft-07 with format asserted, except that Compile refuses:
+//   - references to anything but the schema itself or the draft-07 meta-schema, which is built in: nothing is ever
+//     fetched;
+//   - a schema that refers to itself without going deeper into the value;
 //   - regular expressions that RE2 cannot do (lookaround, backreferences, more than 1000 repetitions);
 //   - a schema that declares a later draft and uses what draft-07 would silently ignore;
-//   - what goes over a limit, and a member that is given twice.
+//   - anything over a limit, and a member that is given twice.
 //
-// What the texts quote is written as Python would ('x', ['x', 'z']), but true, false and null as in JSON,
-// numbers as they were sent, on one line, and cut visibly at 200 characters.
+// Messages quote values as Python would ('x', ['x', 'z']), but true, false and null as in JSON, and numbers as they
+// were sent. They quote on one line, and cut visibly at 200 characters.
 package schema
 
 import (

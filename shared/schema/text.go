@@ -35,8 +35,8 @@ func repr(s string) string {
 	return p.done()
 }
 
-// String writes a value as messages show it: strings as repr does, the rest as JSON, with a space behind , and : and
-// cut to 200 characters.
+// String returns a value as messages show it: strings as by Python's repr, the rest as JSON with a space after , and :.
+// It is cut to 200 characters.
 func (v *value) String() string { return v.show(maxShown) }
 
 func (v *value) show(room int) string {

@@ -126,7 +126,7 @@ func findClaude(claude string) (string, error) {
 }
 
 // stdin returns all that claude reads: the session's settings and the prompt. The system prompt is sent with every
-// turn and not taken from claude's record of the session, because the requested output can change from turn to turn.
+// turn, although claude has recorded it: the requested output can change from turn to turn.
 func stdin(c config, inv executor.Invocation) ([]byte, error) {
 	text := inv.Prompt
 	if text == "" {

@@ -75,8 +75,8 @@ type Run struct {
 	// Trace is the run's trace. Proxied requests carry it unless the program sets its own. Nil: none.
 	Trace *run.Trace
 
-	// URLKey, if not empty, gives all endpoints opened with it, one after the other, the same URL: for a program that
-	// lives through several runs of a session.
+	// URLKey, if not empty, gives all endpoints that are opened with it the same URL, one after the other. So a program
+	// may stay for several runs of a session.
 	URLKey string
 }
 

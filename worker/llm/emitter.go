@@ -9,9 +9,9 @@ import (
 	"ao/worker/llm/endpoint"
 )
 
-// A streamed answer becomes one message per finished block of text. A long block is emitted in pieces: cut at a line
-// end from pieceSize bytes on, and at a paragraph end once the piece is pieceAge old. The pieces together are the
-// complete text.
+// A streamed answer becomes one message per finished block of text. A long block is emitted in pieces. It is cut at a
+// line end from pieceSize bytes on, and at a paragraph end once the piece is pieceAge old. The pieces together are
+// the complete text.
 const (
 	pieceSize = 16 << 10
 	pieceAge  = 10 * time.Second

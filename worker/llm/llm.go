@@ -1,8 +1,8 @@
-// Package llm is the executor ao-llm-exec. It has a conversation with a model behind any endpoint that speaks
-// OpenAI's Chat Completions or Anthropic's Messages API, with the tools of the agent's MCP servers.
+// Package llm is the executor ao-llm-exec. It has a conversation with a model, with the tools of the agent's MCP
+// servers. The model's endpoint speaks OpenAI's Chat Completions or Anthropic's Messages API.
 //
 // A run is one turn of the session: the prompt, then the model's answers and its tools' results, until an answer
-// calls no tool. The conversation is kept with the session (executor.Host), so the next turn may run on any worker:
+// calls no tool. The conversation is kept with the session (executor.Host), so the next turn may run on any worker.
 //
 //	when                              what is kept
 //	before the model is called        everything: the prompt and the tools' results so far

@@ -203,8 +203,8 @@ func (s settings) redact(text string) string {
 	return strings.ReplaceAll(text, s.key, "[key]")
 }
 
-// environment returns the environment of MCP servers: without the key, whatever the profile allows, without this
-// program's own variables, and without its mark, as each gets its own.
+// environment returns the environment of MCP servers. It lacks the key, whatever the profile allows, and this program's
+// own variables. It also lacks this program's mark: each server gets its own.
 func (s settings) environment(env, own []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

@@ -155,8 +155,8 @@ func (Sandbox) supported() error {
 	return nil
 }
 
-// signalInside signals the program in a sandbox and its descendants: the whole group except bubblewrap's own two
-// processes, of which the outer one would end the sandbox immediately. false: there is no such process yet.
+// signalInside signals the program in a sandbox and its descendants. It spares bubblewrap's own two processes in the
+// group: a signal to the outer one would end the sandbox immediately. false: there is no such process yet.
 func signalInside(leader int, s syscall.Signal) (any bool) {
 	tree := map[int]bool{}
 	addDescendants(leader, tree)

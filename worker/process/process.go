@@ -34,8 +34,8 @@ import (
 )
 
 // Run runs a program to its end and the end of everything it started. The error is a *StartError if it could not be
-// started, and ctx's cause if ctx ended before the program did; Exit is valid in that case, too. A non-zero exit code
-// is no error. When ctx ends, the group gets SIGTERM, and after Grace SIGKILL.
+// started. If ctx ends first, it is ctx's cause; Exit is valid then, too. A non-zero exit code is no error. When ctx
+// ends, the group gets SIGTERM, and after Grace SIGKILL.
 func Run(ctx context.Context, s Spec) (Exit, error) {
 	if ctx.Err() != nil {
 		return Exit{}, context.Cause(ctx)

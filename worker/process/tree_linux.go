@@ -97,9 +97,9 @@ func runEnded(pid int, until time.Time) bool {
 	return marks.sole.Load() && len(marks.active) == 0
 }
 
-// hasNoEnviron reports whether a process whose environment reads as empty really has none. In the middle of its exec
-// or of its end it shows none for a moment, and then the environment has no place in memory either (proc(5),
-// env_start and env_end).
+// hasNoEnviron reports whether a process whose environment reads as empty really has none. During its exec and its end
+// a process shows none for a moment. Then the environment has no place in memory either (proc(5), env_start and
+// env_end).
 func hasNoEnviron(pid int) bool {
 	fields := procStat(pid)
 	if len(fields) < 49 {

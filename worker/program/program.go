@@ -13,7 +13,7 @@
 //	is stopped (the context ends)           stopped    –
 //
 // The result is the last line of type result. Without one it is all that the program wrote to stdout outside the
-// protocol: one JSON value is result_data, other text result_text, nothing is no result. Text larger than a result
+// protocol. One JSON value is result_data, other text result_text, nothing is no result. Text larger than a result
 // may be fails the run (result_too_large). A run that failed or was stopped keeps its result.
 //
 // An unreadable result line fails the run unless a good one follows: unreadable work must not look done. An

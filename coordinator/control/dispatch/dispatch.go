@@ -158,8 +158,8 @@ func (c *Controller) endStopped(ctx context.Context, a projection.Active) bool {
 	return true
 }
 
-// cannotStart returns why a run whose turn has come cannot start: its session was deleted before it was accepted, or
-// the runs before it ended unclaimed.
+// cannotStart returns why a run whose turn has come cannot start. Either its session was deleted before it was
+// accepted, or the runs before it ended unclaimed.
 func (c *Controller) cannotStart(a projection.Active) *fault.Fault {
 	switch {
 	case a.Stopping:

@@ -31,8 +31,8 @@ func (c *Controller) exactly(s *run.Spec) runnerapi.RoutingKey {
 	return runnerapi.NewRoutingKey(s.AgentType, c.demands(s), set)
 }
 
-// successor returns the definition with which an unclaimed run continues: the newest one, of an online runner of the
-// same profile, if none is online with the run's own. A run never continues with an older definition than its own.
+// successor returns the definition with which an unclaimed run continues if no runner with its own is online. It is the
+// newest of the online runners of its profile. A run never continues with an older definition than its own.
 func (c *Controller) successor(a projection.Active) (k *agents.Resolved, ok bool) {
 	s := a.Spec
 	if s.Owner == "" || a.Claim != nil || a.AttemptNumber() != 1 {

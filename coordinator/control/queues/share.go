@@ -90,9 +90,9 @@ func (s *Table) unreserve(name string) {
 // recentUse is how long a queue that was asked for counts as used: the run may be on its way.
 const recentUse = 2 * time.Second
 
-// unused returns the queue to remove in favour of q, empty if there is none. It has no waiting runs, no registered
-// runner needs it for its agents, and it is the longest unused: one of q's own sharer first, else of one who has more.
-// closing is how many are being removed already.
+// unused returns the queue to remove in favour of q, empty if there is none. It has no waiting runs, and no registered
+// runner needs it for its agents. Queues of q's own sharer come first, then those of sharers with more queues; of
+// these, it is the longest unused. closing is how many are being removed already.
 func (s *Table) unused(q queue) (found string, closing int) {
 	own := s.cfg.Runners.AgentQueues()
 	s.mu.RLock()

@@ -1,5 +1,5 @@
-// Package webhook delivers webhooks: signed as Standard Webhooks describes, only to hosts that the configuration
-// allows, and never to an internal address that it does not name.
+// Package webhook delivers webhooks, signed as Standard Webhooks describes. It delivers only to hosts that the
+// configuration allows, and never to an internal address that it does not name.
 package webhook
 
 import (

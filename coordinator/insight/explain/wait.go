@@ -264,8 +264,8 @@ func (x *Explainer) parted(s *run.Spec) string {
 		s.Agent, span(now.Sub(left)), span(until.Sub(now)))
 }
 
-// otherDefinition says of a run that waits for a definition of its agent that online runners of the profile have
-// another one; nothing where they have not.
+// otherDefinition explains that online runners of the profile have another definition of the agent than the one that
+// the run waits for. It returns nothing if they have not.
 func (x *Explainer) otherDefinition(s *run.Spec) string {
 	if s.Owner == "" || !slices.ContainsFunc(x.Members(), func(m runnerapi.Member) bool {
 		has := m.AgentHashes[s.Agent]

@@ -1,5 +1,5 @@
-// Package parts wires the parts of a coordinator; it decides nothing. A coordinator has no state that could be lost:
-// facts are on the stream RUNS, which the projection applies; definitions and registrations are in key-value buckets.
+// Package parts wires the parts of a coordinator; it decides nothing. A coordinator has no state that could be lost.
+// Facts are on the stream RUNS, which the projection applies; definitions and registrations are in key-value buckets.
 // Any number of coordinators run side by side and settle conflicts by compare-and-set.
 package parts
 

@@ -1,4 +1,4 @@
-// Command peers compares this system with others that do the same work: asynq on Redis, River on PostgreSQL,
+// Command peers compares this system with others that do the same work. They are asynq on Redis, River on PostgreSQL,
 // asyncjobs and a plain work queue on JetStream, and the floor of scripts/bench. It starts and stops all servers
 // itself, on 127.0.0.1 in temporary folders, and prints Markdown tables.
 //

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The workers of all systems report each job in 16 bytes on stdout: when it was submitted (its number "at") and when
-// it started, in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
+// The workers of all systems report each job on stdout in 16 bytes: when it was submitted (its number "at"), and when
+// it started. Both are in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
 
 // job returns a job submitted at that time with a text of the given size, in pieces that fit command-line arguments.
 func job(at time.Time, text int) []byte {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Command intruder is a procedural agent of the compose test: it searches all readable files of its container for
+// Command intruder is a procedural agent of the compose test. It searches all readable files of its container for
 // secrets of NATS users and for a model's key.
 package main
 

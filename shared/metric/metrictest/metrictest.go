@@ -57,8 +57,8 @@ func (p Page) Names(prefix string) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
 }
 
-// Sum adds up the values of a family's series that have these labels, given as "name=value"; of a histogram it is how
-// many values it has counted. Nothing is 0.
+// Sum adds up the values of a family's series that have these labels, each given as "name=value". Of a histogram, it
+// adds up the counts. Nothing is 0.
 func (p Page) Sum(name string, labels ...string) (sum float64) {
 	for _, m := range p.Series(name, labels...) {
 		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())

@@ -32,9 +32,9 @@ type RunWatch struct {
 	Again   int // size of a page that is read later
 }
 
-// WatchRuns calls handle with a page of a list of runs, then with each change, until ctx ends or handle returns an
-// error other than ErrReadAgain. It reconnects after an outage and resumes at its position, so the newest state of each
-// run is handled. Empty changes mean that it is connected.
+// WatchRuns calls handle with a page of a list of runs, then with each change. It returns when ctx ends or handle
+// returns an error other than ErrReadAgain. It reconnects after an outage and resumes at its position, so the newest
+// state of each run is handled. Empty changes mean that it is connected.
 func (c *Client) WatchRuns(ctx context.Context, of RunWatch, handle func(RunChanges) error) error {
 	w := &runWatcher{c: c, of: of, limit: of.First, stale: true, retry: c.newRetrier(), handle: handle}
 	for {
