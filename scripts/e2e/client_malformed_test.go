@@ -8,12 +8,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // coordinatorGone is a server in place of a coordinator. It has one run.
 type coordinatorGone struct {
-	now  atomic.Pointer[falseAnswers]
-	sent atomic.Int64
+	now     atomic.Pointer[falseAnswers]
+	streams atomic.Int64 // how many were opened
+	sent    atomic.Int64
 }
 
 // falseAnswers are what it answers.
@@ -41,6 +43,7 @@ func frame(name, id, data string) string {
 }
 
 const (
+	noEvents   = `{"events":[],"next":""}`
 	firstEvent = `{"event_type":"run_start","run_id":"run_1"}`
 	lastEvent  = `{"event_type":"run_completed","run_id":"run_1"}`
 )
@@ -49,13 +52,13 @@ const (
 // end, it is unreachable.
 func (k *clientStack) malformed(s *stack) {
 	own := *s
-	const noEvents = `{"events":[],"next":""}`
 	g := &coordinatorGone{}
 	server := httptest.NewServer(g)
 	s.t.(*testing.T).Cleanup(server.Close)
 	own.url = server.URL
 	events := func(now falseAnswers, what, want string, env ...string) {
 		s.t.Helper()
+		g.streams.Store(0)
 		g.now.Store(&now)
 		var got []string
 		for _, line := range k.says(&own, "", env, "events", "run_1") {
@@ -91,6 +94,8 @@ func (k *clientStack) malformed(s *stack) {
 		events(falseAnswers{page, after(frame("init", "1", "{}"))}, "the list "+page, "unreachable", "RETRY_FOR=0.5")
 	}
 
+	k.lasting(g, events)
+
 	events(falseAnswers{noEvents, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "data: ")
 		for part := []byte(strings.Repeat("x", 1<<20)); ; {
@@ -103,4 +108,53 @@ func (k *clientStack) malformed(s *stack) {
 	if n := g.sent.Load(); n < 256<<20 || n > 320<<20 {
 		s.t.Errorf("of a line without an end %d bytes were read", n)
 	}
+}
+
+// lasting: only a position beyond all before ends an outage, or a stream that was open for long and then broke. Each
+// server lets its tenth stream end the run, so that a client which never gives up is seen.
+func (k *clientStack) lasting(g *coordinatorGone, events func(falseAnswers, string, string, ...string)) {
+	server := func(stream func(n int64, w io.Writer, r *http.Request)) falseAnswers {
+		return falseAnswers{noEvents, func(w http.ResponseWriter, r *http.Request) {
+			n := g.streams.Add(1)
+			if n == 10 {
+				_, _ = io.WriteString(w, frame("event", "99", lastEvent))
+			}
+			stream(n, w, r)
+		}}
+	}
+	quiet := func(w io.Writer, r *http.Request) {
+		_ = http.NewResponseController(w.(http.ResponseWriter)).Flush()
+		select {
+		case <-time.After(5500 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, ": heartbeat\n\n")
+	}
+	bad := frame("event", "10-4", "{}")
+
+	events(server(func(_ int64, w io.Writer, _ *http.Request) {
+		_, _ = io.WriteString(w, frame("init", "10-3", "{}")+bad)
+	}), "a message that stays malformed", "unreachable", "RETRY_FOR=2")
+	events(server(func(_ int64, w io.Writer, _ *http.Request) {
+		_, _ = io.WriteString(w, frame("init", "9-3", "{}")+frame("run_updated", "10-3.1", "{}")+bad)
+	}), "a malformed message after others", "unreachable", "RETRY_FOR=2")
+	events(server(func(_ int64, w io.Writer, r *http.Request) {
+		quiet(w, r)
+		_, _ = io.WriteString(w, bad)
+	}), "a malformed message after a heartbeat", "unreachable", "RETRY_FOR=2")
+
+	short := []string{"9-9", "9-10", "9-10.1", "9-11", "10-11"}
+	events(server(func(n int64, w io.Writer, _ *http.Request) {
+		if n <= int64(len(short)) {
+			_, _ = io.WriteString(w, frame("event", short[n-1], firstEvent))
+		} else {
+			_, _ = io.WriteString(w, frame("event", "11-12", lastEvent))
+		}
+	}), "short streams", strings.Repeat("run_start ", len(short))+"run_completed end", "RETRY_FOR=2.5")
+	events(server(func(n int64, w io.Writer, r *http.Request) {
+		if n == 3 {
+			_, _ = io.WriteString(w, frame("event", "1", lastEvent))
+		}
+		quiet(w, r)
+	}), "quiet streams", "run_completed end", "RETRY_FOR=2")
 }

@@ -6,7 +6,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
 	crand "crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +26,7 @@ import (
 const (
 	answerTimeout = 80 * time.Second // of a request, with up to 50 s in which it waits for the end of a run
 	idleTimeout   = time.Minute      // of a stream; coordinators send a comment every 15 s
+	maxPause      = 5 * time.Second  // between tries, unless the server asks for more
 	maxAnswer     = 256 << 20        // bytes of an answer, or of a line of a stream
 )
 
@@ -35,20 +39,15 @@ type Config struct {
 }
 
 // Client calls one deployment. It is safe for concurrent use.
-type Client struct {
-	url, token string
-	http       *http.Client
-	retryFor   time.Duration
-}
+type Client struct{ conf Config }
 
 // New returns a client. It does not connect.
 func New(c Config) *Client {
 	own := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &Client{
-		url:   strings.TrimRight(cmp.Or(c.URL, os.Getenv("AO_URL"), "http://127.0.0.1:8765"), "/"),
-		token: cmp.Or(c.Token, os.Getenv("AO_TOKEN")),
-		http:  cmp.Or(c.HTTP, own), retryFor: cmp.Or(c.RetryFor, 5*time.Minute),
-	}
+	c.URL = strings.TrimRight(cmp.Or(c.URL, os.Getenv("AO_URL"), "http://127.0.0.1:8765"), "/")
+	c.Token = cmp.Or(c.Token, os.Getenv("AO_TOKEN"))
+	c.HTTP, c.RetryFor = cmp.Or(c.HTTP, own), cmp.Or(c.RetryFor, 5*time.Minute)
+	return &Client{c}
 }
 
 // Request is what a run is started with: the body of POST /runs.
@@ -143,7 +142,7 @@ func (c *Client) run(ctx context.Context, method, path string, body []byte, key 
 }
 
 func (c *Client) foreign(doc []byte) error {
-	return &UnreachableError{URL: c.url, Err: fmt.Errorf("not a coordinator's answer: %.80q", doc)}
+	return &UnreachableError{URL: c.conf.URL, Err: fmt.Errorf("not a coordinator's answer: %.80q", doc)}
 }
 
 // Call sends any request of the API, such as GET /runs?status=failed, and returns the document of the answer. It
@@ -173,19 +172,19 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, key
 
 // send returns the answer to a request with a further header, or an APIError.
 func (c *Client) send(ctx context.Context, method, path string, body []byte, k, v string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.conf.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+	if c.conf.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.conf.Token)
 	}
 	if v != "" {
 		req.Header.Set(k, v)
 	}
-	res, err := c.http.Do(req)
+	res, err := c.conf.HTTP.Do(req)
 	if err != nil {
-		return nil, &UnreachableError{URL: c.url, Err: err}
+		return nil, &UnreachableError{URL: c.conf.URL, Err: err}
 	}
 	if res.StatusCode/100 != 2 {
 		doc, err := c.read(res)
@@ -198,7 +197,7 @@ func (c *Client) read(res *http.Response) ([]byte, error) {
 	defer res.Body.Close()
 	doc, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		err = &UnreachableError{URL: c.url, Err: err}
+		err = &UnreachableError{URL: c.conf.URL, Err: err}
 	}
 	return doc, err
 }
@@ -223,8 +222,7 @@ func newAPIError(res *http.Response, doc []byte) *APIError {
 	if json.Unmarshal(doc, e) != nil || e.Code == "" {
 		e.Message = fmt.Sprintf("not a coordinator's answer: %.80q", doc)
 	}
-	n, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-	e.RetryAfter = time.Duration(n) * time.Second
+	e.RetryAfter, _ = time.ParseDuration(res.Header.Get("Retry-After") + "s")
 	return e
 }
 
@@ -254,27 +252,62 @@ type outage struct {
 
 // wait waits before the next try, at least as long as the server asks. It returns err if another try is useless.
 func (o *outage) wait(ctx context.Context, err error, least time.Duration) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	refused, _ := err.(*APIError)
-	if _, lost := err.(*UnreachableError); !lost && (refused == nil || !refused.Temporary()) {
-		return err
+	if _, lost := err.(*UnreachableError); ctx.Err() != nil || !lost && (refused == nil || !refused.Temporary()) {
+		return cmp.Or(ctx.Err(), err)
 	}
 	if refused != nil {
 		least = max(least, refused.RetryAfter)
 	}
 	if o.since.IsZero() {
-		o.since, o.pause = time.Now(), 250*time.Millisecond
+		o.since, o.pause = time.Now(), maxPause/20
 	}
 	pause := max(least, o.pause/2+rand.N(o.pause/2)) // callers of one outage come back apart
-	if pause > o.c.retryFor-time.Since(o.since) {
+	if pause > o.c.conf.RetryFor-time.Since(o.since) {
 		return err
 	}
-	o.pause = min(2*o.pause, 5*time.Second)
+	o.pause = min(2*o.pause, maxPause)
 	select {
 	case <-ctx.Done():
 	case <-time.After(pause):
 	}
 	return ctx.Err()
+}
+
+// SignatureError says why a webhook is not accepted.
+type SignatureError struct{ Message string }
+
+func (e *SignatureError) Error() string { return "webhook: " + e.Message }
+
+// Webhook is the end of a run, as sent to its callback_url.
+type Webhook struct {
+	ID   string `json:"-"`    // the same for all deliveries of one end
+	Type string `json:"type"` // run.completed, run.failed or run.stopped
+	Run  Run    `json:"data"`
+}
+
+// VerifyWebhook checks the signature of a request to a callback_url and returns what it says. The secrets are those of
+// AO_CALLBACK_SECRET; one that fits is enough. A receiver may see a delivery twice: it compares the ID.
+func VerifyWebhook(body []byte, header http.Header, secrets ...string) (w Webhook, err error) {
+	id, at := header.Get("webhook-id"), header.Get("webhook-timestamp")
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	if age := time.Since(time.Unix(seconds, 0)).Abs(); err != nil || id == "" || age > 5*time.Minute {
+		return w, &SignatureError{"its id or time is missing, or more than five minutes off"}
+	}
+	for _, secret := range secrets {
+		key, err := base64.RawStdEncoding.DecodeString(strings.Trim(strings.TrimPrefix(secret, "whsec_"), "="))
+		if err != nil || len(key) == 0 {
+			return w, &SignatureError{"a secret is not whsec_ and base64"}
+		}
+		h := hmac.New(sha256.New, key)
+		h.Write([]byte(id + "." + at + "." + string(body)))
+		want := "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+		for _, got := range strings.Fields(header.Get("webhook-signature")) {
+			if hmac.Equal([]byte(got), []byte(want)) {
+				w.ID, err = id, json.Unmarshal(body, &w)
+				return w, err
+			}
+		}
+	}
+	return w, &SignatureError{"no signature is by one of the secrets"}
 }

@@ -5,11 +5,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -44,13 +45,11 @@ func (c *Client) SessionEvents(ctx context.Context, session, after string) iter.
 func (c *Client) follow(ctx context.Context, session, run, after string, yield func(Event, error) bool) {
 	f := &follower{c: c, session: url.QueryEscape(session), run: run, after: after, yield: yield, out: outage{c: c}}
 	for !f.done {
-		err := f.connect(ctx)
-		if err != nil {
-			err = f.out.wait(ctx, err, time.Second)
-		}
-		if err != nil {
-			yield(Event{}, err)
-			return
+		if err := f.connect(ctx); err != nil {
+			if over := f.out.wait(ctx, err, time.Second); over != nil {
+				yield(Event{}, over)
+				return
+			}
 		}
 	}
 }
@@ -61,6 +60,7 @@ type follower struct {
 	session, run string
 	after        string // position of what was yielded
 	out          outage
+	furthest     string // position, the last that ended an outage
 	yield        func(Event, error) bool
 	done         bool
 }
@@ -70,7 +70,6 @@ func (f *follower) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	idle := time.AfterFunc(idleTimeout, cancel)
-	defer idle.Stop()
 	res, err := f.c.send(ctx, http.MethodGet, "/sse/sessions?session_id="+f.session, nil, "Last-Event-ID", f.after)
 	if err != nil {
 		return err
@@ -78,8 +77,8 @@ func (f *follower) connect(ctx context.Context) error {
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxAnswer)
-	fields := map[string]string{"id": f.after}
-	for lines.Scan() {
+	fields, start, last := map[string]string{"id": f.after}, time.Now(), time.Now()
+	for ; lines.Scan(); last = time.Now() {
 		idle.Reset(idleTimeout)
 		if name, value, _ := strings.Cut(lines.Text(), ":"); lines.Text() != "" {
 			fields[name] = strings.TrimPrefix(value, " ") // "": a comment
@@ -91,7 +90,10 @@ func (f *follower) connect(ctx context.Context) error {
 		}
 		fields = map[string]string{"id": fields["id"]}
 	}
-	return &UnreachableError{URL: f.c.url, Err: cmp.Or(lines.Err(), io.ErrUnexpectedEOF)}
+	if last.Sub(start) > maxPause {
+		f.out.since = time.Time{} // a quiet stream, not an outage
+	}
+	return &UnreachableError{URL: f.c.conf.URL, Err: cmp.Or(lines.Err(), io.ErrUnexpectedEOF)}
 }
 
 // message handles a message of the stream. After a list the stream continues with a new connection.
@@ -100,10 +102,10 @@ func (f *follower) message(ctx context.Context, id, name, data string) (again bo
 	case "", "gap": // a gap is followed by init
 		return false, nil
 	case "error": // the next connection is told why
-		return false, &UnreachableError{URL: f.c.url, Err: errors.New(data)}
+		return false, &UnreachableError{URL: f.c.conf.URL, Err: fmt.Errorf("stream ended: %s", data)}
 	case "init":
 		again, err = f.list(ctx)
-		if again || f.done || err != nil {
+		if again || err != nil {
 			return again, err
 		}
 		var state struct{ Runs []Run }
@@ -118,8 +120,23 @@ func (f *follower) message(ctx context.Context, id, name, data string) (again bo
 	case "session_deleted":
 		f.done = true
 	}
-	f.after, f.out.since = id, time.Time{}
+	f.advance(id)
 	return false, nil
+}
+
+// advance continues after a position. Only one beyond all before ends an outage: what failed may come again.
+func (f *follower) advance(to string) {
+	f.after = to
+	if order(to) > order(f.furthest) {
+		f.furthest, f.out.since = to, time.Time{}
+	}
+}
+
+var number = regexp.MustCompile("[0-9]+")
+
+// order makes positions comparable, such as 9-12 and 10-12.1.
+func order(position string) string {
+	return number.ReplaceAllStringFunc(position, func(n string) string { return fmt.Sprintf("%20s", n) })
 }
 
 // list yields the listed events, since a stream that begins with init sends only later ones. It reports whether there
@@ -144,7 +161,7 @@ func (f *follower) list(ctx context.Context) (found bool, err error) {
 		if err := f.emit(page.Next, page.Events...); err != nil || f.done {
 			return true, err
 		}
-		f.after = page.Next
+		f.advance(page.Next)
 	}
 }
 

@@ -15,12 +15,13 @@ import http.client
 import json
 import os
 import random
+import re
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from typing import Any, Dict, Generator, Iterator, List, Mapping, NoReturn, Optional, cast
+from typing import Any, Dict, Generator, Iterator, List, Mapping, NoReturn, Optional, Tuple, cast
 
 __all__ = [
     "APIError", "AoError", "Client", "Event", "RunError", "Run", "SignatureError", "UnreachableError", "Webhook",
@@ -29,6 +30,7 @@ __all__ = [
 
 ANSWER_TIMEOUT = 80.0  # seconds for an answer, with up to 50 in which a request waits for the end of a run
 IDLE_TIMEOUT = 60.0  # seconds of silence on a stream; coordinators send a comment every 15
+MAX_PAUSE = 5.0  # seconds between tries, unless the server asks for more
 MAX_LINE = 256 << 20  # bytes of a line of a stream
 ENDED = ("completed", "failed", "stopped")
 
@@ -145,7 +147,7 @@ class _Outage:
         pause = max(least, self.pause * random.uniform(0.5, 1))  # callers of one outage come back apart
         if now + pause > min(self.since + self.retry_for, until or float("inf")):
             raise error
-        self.pause = min(2 * self.pause, 5)
+        self.pause = min(2 * self.pause, MAX_PAUSE)
         time.sleep(pause)
 
 
@@ -273,6 +275,7 @@ class _Stream:
 
     def __init__(self, client: Client, session_id: str, run_id: str, after: str) -> None:
         self.client, self.session, self.run_id, self.after = client, _quote(session_id), run_id, after
+        self.furthest = after  # position, of all so far
         self.outage = _Outage(client._retry_for)
         self.done = False
 
@@ -288,14 +291,18 @@ class _Stream:
         path = "/sse/sessions?session_id=" + self.session
         response = self.client._send("GET", path, None, IDLE_TIMEOUT, "Last-Event-ID", self.after)
         fields = {"id": self.after}
+        start = last = time.monotonic()
         with response:
             while not self.done:
                 try:
                     line = response.readline(MAX_LINE)
-                except (OSError, http.client.HTTPException) as e:
+                    if not line.endswith(b"\n"):
+                        raise EOFError("the stream ended, or a line has no end")
+                except (OSError, EOFError, http.client.HTTPException) as e:
+                    if last - start > MAX_PAUSE:
+                        self.outage.since = 0.0  # a quiet stream, not an outage
                     self.client._unreachable(e)
-                if not line.endswith(b"\n"):
-                    self.client._unreachable(EOFError("the stream ended, or a line has no end"))
+                last = time.monotonic()
                 text = line.decode(errors="replace").rstrip("\r\n")
                 if text:
                     name, _, value = text.partition(":")
@@ -326,7 +333,13 @@ class _Stream:
             yield from self._mine(event)
         elif name == "session_deleted":
             self.done = True
-        self.after, self.outage.since = position, 0.0
+        self._advance(position)
+
+    def _advance(self, position: str) -> None:
+        """Continues after a position. Only one beyond all before ends an outage: what failed may come again."""
+        self.after = position
+        if _order(position) > _order(self.furthest):
+            self.furthest, self.outage.since = position, 0.0
 
     def _list(self) -> Iterator[Event]:
         while True:
@@ -342,7 +355,7 @@ class _Stream:
                     return
             if not events:
                 return
-            self.after = following
+            self._advance(following)
 
     def _mine(self, event: Event) -> Iterator[Event]:
         if self.run_id in ("", event.run_id):
@@ -362,6 +375,11 @@ def _event(document: Json, position: str) -> Event:
     if not isinstance(document["event_type"], str):
         raise TypeError("an event's type is no text")
     return Event(document["event_type"], str(document.get("run_id") or ""), position, document)
+
+
+def _order(position: str) -> List[Tuple[int, str]]:
+    """Makes positions comparable, such as 9-12 and 10-12.1."""
+    return [(len(number), number) for number in re.split("[-.]", position)]
 
 
 def _quote(part: str) -> str:

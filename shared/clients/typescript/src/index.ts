@@ -5,6 +5,7 @@
 
 const answerTimeout = 80_000; // ms for an answer, with up to 50 s in which a request waits for the end of a run
 const idleTimeout = 60_000; // ms of silence on a stream; coordinators send a comment every 15 s
+const maxPause = 5; // s between tries, unless the server asks for more
 const maxLine = 256 << 20; // characters of a line of a stream
 
 /** A JSON object of the API. */
@@ -158,7 +159,7 @@ class Outage {
     }
     const pause = Math.max(least, this.pause * (0.5 + Math.random() / 2)); // callers of one outage come back apart
     if (now + pause > this.since + this.retryFor) throw error;
-    this.pause = Math.min(2 * this.pause, 5);
+    this.pause = Math.min(2 * this.pause, maxPause);
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, 1000 * pause);
       signal?.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
@@ -295,6 +296,7 @@ class Stream {
   readonly signal: AbortSignal | undefined;
   readonly outage: Outage;
   after: string;
+  furthest: string; // position, of all so far
   done = false;
 
   constructor(client: Client, sessionID: string, runID: string, options: Options & { after?: string }) {
@@ -302,7 +304,7 @@ class Stream {
     this.session = encodeURIComponent(sessionID);
     this.runID = runID;
     this.signal = options.signal;
-    this.after = options.after ?? "";
+    this.after = this.furthest = options.after ?? "";
     this.outage = new Outage(client.retryFor);
   }
 
@@ -325,7 +327,7 @@ class Stream {
       const path = `/sse/sessions?session_id=${this.session}`;
       const response = await this.client.send("GET", path, signal, undefined, { "Last-Event-ID": this.after });
       let fields: Record<string, string> = { id: this.after };
-      for await (const line of lines(response, this.client.url)) {
+      for await (const line of lines(response, this.client.url, this.outage)) {
         clearTimeout(idle);
         idle = setTimeout(() => over.abort(), idleTimeout);
         if (line !== "") {
@@ -359,7 +361,14 @@ class Stream {
     } else if (name === "session_deleted") {
       this.done = true;
     }
+    this.advance(position);
+  }
+
+  /** Continues after a position. Only one beyond all before ends an outage: what failed may come again. */
+  advance(position: string): void {
     this.after = position;
+    if (position.localeCompare(this.furthest, "en", { numeric: true }) <= 0) return;
+    this.furthest = position;
     this.outage.since = 0;
   }
 
@@ -376,7 +385,7 @@ class Stream {
         if (this.done) return;
       }
       if (events.length === 0) return;
-      this.after = events.at(-1)!.position;
+      this.advance(events.at(-1)!.position);
     }
   }
 
@@ -405,11 +414,13 @@ function newEvent(document: Json, position: unknown): Event {
 }
 
 /** Yields the lines of a stream. A broken connection is an error, and so is its end. */
-async function* lines(response: Response, url: string): AsyncGenerator<string, void> {
+async function* lines(response: Response, url: string, outage: Outage): AsyncGenerator<string, void> {
   const reader = response.body!.getReader();
   const decoder = new TextDecoder();
   let rest: string[] = []; // parts of a line, joined once
   let length = 0;
+  const start = Date.now();
+  let last = start;
   try {
     for (;;) {
       const chunk = await reader.read();
@@ -422,9 +433,11 @@ async function* lines(response: Response, url: string): AsyncGenerator<string, v
       parts.unshift(rest.join(""));
       rest = [parts.pop()!];
       length = rest[0]!.length;
+      last = Date.now();
       yield* parts.map((line) => line.replace(/\r$/, ""));
     }
   } catch (cause) {
+    if (last - start > 1000 * maxPause) outage.since = 0; // a quiet stream, not an outage
     throw new UnreachableError(url, cause);
   } finally {
     reader.cancel().catch(() => {});
