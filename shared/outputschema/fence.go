@@ -11,9 +11,9 @@ import (
 // neither indentation nor a missing end matters.
 func fenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		r, l := newReader(text), line{end: -1}
+		r, l := reader{text: []byte(text)}, line{end: -1}
 		var outer string // the fence of a block that is not JSON
-		for i := 0; r.budget >= 0; {
+		for i := 0; ; {
 			at, fence := nextFence(text, i)
 			if fence == "" {
 				return

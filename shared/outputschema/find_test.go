@@ -301,7 +301,7 @@ func FuzzFind(f *testing.F) {
 			}
 		}
 		// The reader agrees with encoding/json on what a value is.
-		r := newReader(text)
+		r := reader{text: []byte(text)}
 		begin := space(text, 0)
 		end, ok := r.value(begin)
 		d := json.NewDecoder(strings.NewReader(text))

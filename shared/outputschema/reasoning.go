@@ -57,8 +57,8 @@ func visible(text string) string {
 // unfenced finds the outermost objects and arrays of a text, in order. Those within a broken one count.
 func unfenced(text string) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		r := newReader(text)
-		for i := 0; r.budget >= 0; {
+		r := reader{text: []byte(text)}
+		for i := 0; ; {
 			n := strings.IndexAny(text[i:], "{[")
 			if n < 0 {
 				return

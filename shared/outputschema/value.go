@@ -2,23 +2,15 @@ package outputschema
 
 import (
 	"bytes"
-	"errors"
-	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
 // reader finds the ends of JSON values in any text. It checks the structure only, not UTF-8 or duplicate keys.
-// The bytes it reads in all are limited by its budget.
+// A search goes on where the one before ended, or one string earlier. So no byte is read more than a few times.
 type reader struct {
 	text   []byte
-	budget int
 	closed []span // complete containers within the value that was read last, outermost only
-}
-
-// newReader makes a reader with a budget of 16 times the text: a text may be made to be read again and again.
-func newReader(text string) *reader {
-	return &reader{text: []byte(text), budget: 16*len(text) + 64<<10}
 }
 
 type span struct{ begin, end int }
@@ -31,9 +23,6 @@ var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.Al
 // were read alone.
 func (r *reader) value(begin int) (after int, ok bool) {
 	r.closed = r.closed[:0]
-	if r.budget < 0 {
-		return begin, false
-	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(r.text[begin:]), lenient...)
 	var open []int // where the open containers start
 	var kind jsontext.Kind
@@ -41,7 +30,6 @@ func (r *reader) value(begin int) (after int, ok bool) {
 	for {
 		token, err := d.ReadToken()
 		if err != nil {
-			r.budget -= examined(err, len(r.text)-begin)
 			if kind == '"' { // its first quotation mark may be one of the text: search in it, too
 				end = last
 			}
@@ -60,16 +48,7 @@ func (r *reader) value(begin int) (after int, ok bool) {
 			r.closed = append(r.closed, span{from, end})
 		}
 		if len(open) == 0 {
-			r.budget -= end - begin
 			return end, true
 		}
 	}
-}
-
-// examined is how many of size bytes were read before err.
-func examined(err error, size int) int {
-	if at, ok := errors.AsType[*jsontext.SyntacticError](err); ok && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return int(at.ByteOffset) + 1
-	}
-	return size
 }
