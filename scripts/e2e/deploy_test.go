@@ -87,8 +87,12 @@ func TestBackupsAreKeptAndRestored(t *testing.T) {
 // coordinator that is down.
 func TestNginxPassesStreams(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("nginx"); err != nil {
-		t.Skip("SKIPPED: there is no nginx here")
+	program, err := exec.LookPath(filepath.Join(root(), "bin", "nginx"))
+	if err != nil {
+		program, err = exec.LookPath("nginx")
+	}
+	if err != nil {
+		t.Skip("SKIPPED: there is no nginx here (scripts/get-nginx)")
 	}
 	s := up(t)
 	s.agent("gate", gate, "")
@@ -118,9 +122,9 @@ func TestNginxPassesStreams(t *testing.T) {
 	writeFile(t, config, "daemon off;\npid "+dir+"/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n"+
 		"client_body_temp_path "+dir+"/body;\nproxy_temp_path "+dir+"/proxy;\nfastcgi_temp_path "+dir+"/f;\n"+
 		"uwsgi_temp_path "+dir+"/u;\nscgi_temp_path "+dir+"/s;\n"+string(example)+"}\n")
-	runCommand(t, dir, "nginx", "-t", "-q", "-c", config)
+	runCommand(t, dir, program, "-t", "-q", "-c", config)
 	ctx, cancel := context.WithCancel(context.Background())
-	nginx := exec.CommandContext(ctx, "nginx", "-c", config)
+	nginx := exec.CommandContext(ctx, program, "-c", config)
 	nginx.Cancel = func() error { return nginx.Process.Signal(os.Interrupt) }
 	if err := nginx.Start(); err != nil {
 		t.Fatal(err)
