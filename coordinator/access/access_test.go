@@ -39,15 +39,15 @@ func TestBadLines(t *testing.T) {
 		{"me admin " + hash + " created=2026-01-02T03:04:05Z expires=2027-01-02T03:04:05Z", ""},
 		{"# x\nme admin", `line 2: 2 words where a token has at least three; ` + example},
 		{"me admin aot_SECRET",
-			`line 1: the third word of token "me" is no hash (sha256: and 64 hexadecimal digits); ` + example},
+			`line 1: the third word of token "me" is not a hash (sha256: and 64 hexadecimal digits); ` + example},
 		{"me admin sha256:abc",
-			`line 1: the third word of token "me" is no hash (sha256: and 64 hexadecimal digits); ` + example},
+			`line 1: the third word of token "me" is not a hash (sha256: and 64 hexadecimal digits); ` + example},
 		{"me root " + hash, `line 1: scope "root": use read, run or admin`},
 		{"m/e admin " + hash, `line 1: name "m/e": use 1 to 64 letters, digits, '.', '_' or '-', beginning with a ` +
 			`letter or digit`},
-		{"a run " + hash + "\n\na read " + hash, `line 3: there is a token "a" already, in line 1; give each its ` +
+		{"a run " + hash + "\n\na read " + hash, `line 3: token "a" is in line 1 already; give each its ` +
 			`own name`},
-		{"a run " + hash + " expires=tomorrow", `line 1: token "a": expires="tomorrow" is no time such as ` +
+		{"a run " + hash + " expires=tomorrow", `line 1: token "a": expires="tomorrow" is not a time such as ` +
 			`2026-01-31T12:00:00Z`},
 		{"a run " + hash + " colour=red", `line 1: token "a": only created= and expires= may follow the hash; ` +
 			example},
@@ -141,7 +141,7 @@ func TestTheFileChanges(t *testing.T) {
 				t.Errorf("a bad file locks everybody out: %v", err)
 			}
 		}
-		if n := strings.Count(log.String(), "cannot be used as it is now"); n != 1 {
+		if n := strings.Count(log.String(), "token file is invalid"); n != 1 {
 			t.Errorf("told %d times:\n%s", n, log)
 		}
 	}
@@ -171,7 +171,7 @@ func TestEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Create(path, "me", []string{"read"}, time.Time{}); err == nil ||
-		!strings.Contains(err.Error(), `there is a token "me" already`) {
+		!strings.Contains(err.Error(), `token "me" already exists`) {
 		t.Errorf("a name twice: %v", err)
 	}
 	if err := Revoke(path, "#"); err == nil {

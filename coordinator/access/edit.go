@@ -14,7 +14,7 @@ import (
 
 // header begins a file that is made.
 const header = "# API tokens of Agent Orchestrator: names, scopes, hashes. Made by 'ao tokens'; the tokens " +
-	"themselves are nowhere.\n"
+	"themselves are not stored.\n"
 
 // Create adds a token to a file, which is made if needed. Only its hash is stored, so it is returned this once.
 func Create(path, name string, scopes []string, expires time.Time) (token string, err error) {
@@ -31,7 +31,7 @@ func Create(path, name string, scopes []string, expires time.Time) (token string
 	err = edit(path, func(text []byte, all []Entry) ([]byte, error) {
 		for _, other := range all {
 			if other.Name == name {
-				return nil, fmt.Errorf("there is a token %q already; revoke it first, or choose another name", name)
+				return nil, fmt.Errorf("token %q already exists; revoke it first, or choose another name", name)
 			}
 		}
 		if text == nil {
@@ -52,7 +52,7 @@ func Create(path, name string, scopes []string, expires time.Time) (token string
 func List(path string) ([]Entry, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s; 'ao tokens create' makes it", path)
+		return nil, fmt.Errorf("file %s does not exist; 'ao tokens create' creates it", path)
 	} else if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func readLine(line string) (e Entry, err error) {
 	digits, ok := strings.CutPrefix(words[2], "sha256:")
 	hash, err := hex.DecodeString(digits)
 	if !ok || err != nil || len(hash) != sha256.Size { // not shown: it may be a token that somebody wrote there
-		return e, fmt.Errorf("the third word of token %q is no hash (sha256: and 64 hexadecimal digits); %s", e.Name,
+		return e, fmt.Errorf("the third word of token %q is not a hash (sha256: and 64 hexadecimal digits); %s", e.Name,
 			example)
 	}
 	copy(e.Hash[:], hash)
@@ -88,7 +88,7 @@ func readLine(line string) (e Entry, err error) {
 		case key != "created" && key != "expires":
 			return e, fmt.Errorf("token %q: only created= and expires= may follow the hash; %s", e.Name, example)
 		case err != nil:
-			return e, fmt.Errorf("token %q: %s=%.40q is no time such as 2026-01-31T12:00:00Z", e.Name, key, value)
+			return e, fmt.Errorf("token %q: %s=%.40q is not a time such as 2026-01-31T12:00:00Z", e.Name, key, value)
 		case key == "created":
 			e.Created = at
 		default:
@@ -114,7 +114,7 @@ func parseTokens(text []byte) ([]Entry, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if first, twice := at[e.Name]; twice {
-			return nil, fmt.Errorf("line %d: there is a token %q already, in line %d; give each its own name", n,
+			return nil, fmt.Errorf("line %d: token %q is in line %d already; give each its own name", n,
 				e.Name, first)
 		}
 		at[e.Name] = n

@@ -71,8 +71,9 @@ func (c Caller) KeyScope() string { return c.key }
 // RequireScope refuses an API token with a smaller scope. Sessions have no scope and pass.
 func (c Caller) RequireScope(s Scope) error {
 	if c.Session == "" && c.Scope < s {
-		return fault.Newf(fault.Forbidden, "This needs a token with scope %s, and token %q has %s; whoever runs the "+
-			"coordinator makes one with: ao tokens create --scope %s", s, c.Name, c.Scope, s).With("scope", s.String())
+		return fault.Newf(fault.Forbidden, "This needs a token with scope %s, and token %q has %s; the "+
+			"coordinator's operator creates one with: ao tokens create --scope "+
+			"%s", s, c.Name, c.Scope, s).With("scope", s.String())
 	}
 	return nil
 }

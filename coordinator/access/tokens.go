@@ -35,7 +35,7 @@ func Load(path string, log *slog.Logger) (*Tokens, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		t.log.Warn("there is no API token in the file, so everybody is refused; make one with 'ao tokens create'",
+		t.log.Warn("the token file is empty, so every request is refused; create a token with 'ao tokens create'",
 			"file", path)
 	}
 	t.all, t.fileInfo = all, seen
@@ -46,7 +46,8 @@ func Load(path string, log *slog.Logger) (*Tokens, error) {
 func readFile(path string) ([]Entry, fs.FileInfo, error) {
 	seen, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("AO_API_TOKENS %q: there is no such file; make it with: ao tokens create --file "+
+		return nil, nil, fmt.Errorf("AO_API_TOKENS %q: the file does not exist; create it with: ao tokens create "+
+			"--file "+
 			"%s --name me --scope admin", path, path)
 	}
 	var text []byte
@@ -74,7 +75,7 @@ func (t *Tokens) Check(token string) (Caller, error) {
 		}
 	}
 	if found < 0 {
-		return Caller{}, fault.New(fault.Unauthorized, "", "This token is unknown here: it was never made, or is "+
+		return Caller{}, fault.New(fault.Unauthorized, "", "Unknown token: it was never created here, or it was "+
 			"revoked")
 	}
 	e := all[found]
@@ -91,8 +92,8 @@ func (e Entry) caller() Caller {
 }
 
 func expired(e Entry) error {
-	return fault.Newf(fault.Unauthorized, "Token %q has expired; whoever runs the coordinator makes another with: ao "+
-		"tokens create", e.Name)
+	return fault.Newf(fault.Unauthorized, "Token %q has expired; the coordinator's operator creates another with: "+
+		"ao tokens create", e.Name)
 }
 
 // longLived is the lifetime from which the end of a token is reported.
@@ -132,10 +133,10 @@ func (t *Tokens) current() []Entry {
 	read, seen, err := readFile(t.path)
 	t.fileInfo = seen
 	if err != nil {
-		t.log.Error("the file of API tokens cannot be used as it is now; the tokens of before still hold", "err", err)
+		t.log.Error("token file is invalid; the tokens read before remain valid", "err", err)
 		return t.all
 	}
-	t.log.Info("API tokens read again", "file", t.path, "tokens", len(read))
+	t.log.Info("API tokens reloaded", "file", t.path, "tokens", len(read))
 	t.all = read
 	return t.all
 }

@@ -220,17 +220,17 @@ func (k *Resolved) errExists() error {
 	case k.Owners != nil:
 		return k.errOwnedByRunner()
 	case k.file != nil:
-		return fault.Newf(fault.Conflict, "There is an agent %q already, defined by a file: change the file, or take "+
+		return fault.Newf(fault.Conflict, "Agent %q already exists, defined by a file: change the file, or use "+
 			"another name", k.Name).With("agent_name", k.Name)
 	}
-	return fault.Newf(fault.Conflict, "There is an agent %q already; PATCH /agents/%s changes it", k.Name, k.Name).
+	return fault.Newf(fault.Conflict, "Agent %q already exists; PATCH /agents/%s changes it", k.Name, k.Name).
 		With("agent_name", k.Name)
 }
 
 // errOwnedByRunner is the error for changing a runner's agent.
 func (k *Resolved) errOwnedByRunner() error {
 	return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s: change or remove it in the agents_dir of "+
-		"profile %q, or take another name. "+
+		"profile %q, or use another name. "+
 		"The name is free RUN_NO_MATCH_TIMEOUT after its last runner left, or after DELETE /runners/{id} of that "+
 		"runner", k.Name, k.RunnerID, k.Profile).
 		With("agent_name", k.Name).With("runner_id", k.RunnerID).With("executor_profile", k.Profile)

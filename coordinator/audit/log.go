@@ -131,7 +131,7 @@ func (l *Log) Reopen() {
 	select {
 	case l.reopen <- done:
 		if err := <-done; err != nil {
-			l.log.Error("audit log continues in its old file", "err", err)
+			l.log.Error("audit log not reopened; it continues in the old file", "err", err)
 			return
 		}
 		l.log.Info("audit log reopened", "file", l.path)
@@ -280,7 +280,7 @@ func (l *Log) warnLost() {
 	if lost == l.lostInLog || time.Since(l.warnedAt) < warnEvery {
 		return
 	}
-	l.log.Error("audit entries are lost; the requests were carried out all the same", "file", l.path,
+	l.log.Error("audit entries lost; their requests were carried out", "file", l.path,
 		"count", lost-l.lostInLog, "err", l.lastErr)
 	l.lostInLog, l.warnedAt = lost, time.Now()
 }

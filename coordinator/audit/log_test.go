@@ -139,7 +139,7 @@ func TestAFileThatCannotBeOpenedAgain(t *testing.T) {
 	if all := lines(t, filepath.Join(dir+"-elsewhere", "audit")); len(all) != 1 {
 		t.Errorf("%v", all)
 	}
-	if !strings.Contains(log.text(), "continues in its old file") {
+	if !strings.Contains(log.text(), "continues in the old file") {
 		t.Error(log.text())
 	}
 }
@@ -158,7 +158,7 @@ func TestAFullDisk(t *testing.T) {
 		l.Record(Entry{Action: RunCreate})
 	}
 	clocktest.Until(t, "it is told", func() bool {
-		return strings.Contains(log.text(), "audit entries are lost") && strings.Contains(log.text(), "no space left")
+		return strings.Contains(log.text(), "audit entries lost") && strings.Contains(log.text(), "no space left")
 	})
 	path := filepath.Join(t.TempDir(), "audit")
 	f, err := open(path)

@@ -83,8 +83,8 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 		if who, err := a.cookieCaller(r); err != nil || who.Name != "" {
 			return who, err
 		}
-		return access.Caller{}, fault.New(fault.Unauthorized, "", "This coordinator asks for a token: send "+
-			"'Authorization: Bearer TOKEN'; whoever runs it makes one with: ao tokens create")
+		return access.Caller{}, fault.New(fault.Unauthorized, "", "This coordinator requires a token: send "+
+			"'Authorization: Bearer TOKEN'; its operator creates one with: ao tokens create")
 	}
 	return a.tokens.Check(token)
 }
@@ -92,7 +92,7 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 // readBearer reads the header Authorization.
 func readBearer(given []string) (string, error) {
 	if len(given) > 1 {
-		return "", fault.New(fault.Unauthorized, "", "Authorization is given more than once; send one")
+		return "", fault.New(fault.Unauthorized, "", "Authorization was sent more than once; send it once")
 	}
 	scheme, token, _ := strings.Cut(strings.TrimSpace(given[0]), " ")
 	token = strings.TrimSpace(token)

@@ -87,7 +87,7 @@ func (a *answers) refuse(g *gin.Context, err error) {
 }
 
 func (a *answers) noRoute(g *gin.Context) {
-	a.refuse(g, fault.Newf(fault.NotFound, "There is no %.80q here; GET / lists what there is", g.Request.URL.Path))
+	a.refuse(g, fault.Newf(fault.NotFound, "There is no route %.80q; GET / lists the routes", g.Request.URL.Path))
 }
 
 func (a *answers) noMethod(g *gin.Context) {

@@ -41,7 +41,7 @@ func (in *intake) body(g *gin.Context) ([]byte, error) {
 		return nil, tooLarge()
 	}
 	if e := r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
-		return nil, fault.Newf(fault.Invalid, "Content-Encoding %.40q is not understood; send the body as it is",
+		return nil, fault.Newf(fault.Invalid, "Content-Encoding %.40q is not supported; send the body without it",
 			e).With("field", "Content-Encoding")
 	}
 	x := exchangeOf(g)
@@ -59,7 +59,7 @@ func (in *intake) body(g *gin.Context) ([]byte, error) {
 	if fault.KindOf(err) == fault.Unavailable {
 		return nil, err
 	}
-	return nil, fault.Wrap(fault.Invalid, "", "The body did not arrive as a whole; send it again", err)
+	return nil, fault.Wrap(fault.Invalid, "", "The body arrived incomplete; send it again", err)
 }
 
 // noBody refuses a body, except an empty object.
@@ -75,7 +75,7 @@ func (in *intake) noBody(g *gin.Context) error {
 	if len(raw) == 0 || string(raw) == "{}" {
 		return nil
 	}
-	return fault.New(fault.Invalid, "", "This route takes no body; leave it out")
+	return fault.New(fault.Invalid, "", "This route takes no body; omit it")
 }
 
 // receive reads a body of the given length, -1 if unknown, and of at most most bytes.

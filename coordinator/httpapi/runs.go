@@ -113,7 +113,7 @@ func idempotencyKey(h http.Header) (string, error) {
 	case len(all) == 0:
 		return "", nil
 	case len(all) > 1:
-		return "", fault.New(fault.Invalid, "", "Idempotency-Key is given more than once; send one").With("field",
+		return "", fault.New(fault.Invalid, "", "Idempotency-Key was sent more than once; send it once").With("field",
 			"Idempotency-Key")
 	case strings.TrimSpace(all[0]) == "":
 		return "", fault.New(fault.Invalid, "", "Idempotency-Key is empty: give a key, or leave the header out").With(

@@ -42,14 +42,14 @@ func (s *slots) take(ctx context.Context, who access.Caller) (release func(), er
 	case own.taken <- struct{}{}:
 	case <-wait.Done():
 		leave()
-		return nil, s.full(ctx, "%d %s of your token, the most there may be; come again later", s.each)
+		return nil, s.full(ctx, "%d %s of your token, the maximum; try again later", s.each)
 	}
 	select {
 	case s.all <- struct{}{}:
 	case <-wait.Done():
 		<-own.taken
 		leave()
-		return nil, s.full(ctx, "%d %s, the most there may be; come again later", cap(s.all))
+		return nil, s.full(ctx, "%d %s, the maximum; try again later", cap(s.all))
 	}
 	return func() {
 		<-s.all

@@ -31,8 +31,8 @@ func (s *streamLimiter) reserve(who access.Caller) (leave func(), err error) {
 	mine := s.of[key]
 	switch {
 	case s.open >= s.most:
-		return nil, fault.Newf(fault.Unavailable, "%d live streams are open, the most there may be; come again "+
-			"later, or poll", s.most).After(5 * time.Second)
+		return nil, fault.Newf(fault.Unavailable, "%d live streams are open, the maximum; try again later, or "+
+			"poll", s.most).After(5 * time.Second)
 	case mine >= reservedStreams && s.open >= s.most-s.most/4:
 		return nil, fault.Newf(fault.Unavailable, "%d live streams are open with your token; what is left is kept "+
 			"for others. Close some, or poll", mine).After(5 * time.Second)

@@ -76,7 +76,7 @@ func (a *streamsAPI) live(g *gin.Context, f func(context.Context, *sse) error) (
 	case !s.opened():
 		return nil, err
 	case s.err != nil:
-		a.log.Info("reader of a live stream cut off", "request", requestID(g), "err", s.err)
+		a.log.Info("slow reader of a live stream disconnected", "request", requestID(g), "err", s.err)
 		return written{}, nil
 	}
 	fa := fault.Of(err)

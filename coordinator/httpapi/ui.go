@@ -36,7 +36,7 @@ const (
 func (a *answers) pages(g *gin.Context) {
 	if !serveUI(g.Writer, g.Request) {
 		a.refuse(g, fault.New(fault.NotFound, "",
-			"There is no such file of the dashboard; its version has changed, so load the page again"))
+			"The dashboard has no such file; its version has changed, so reload the page"))
 	}
 }
 

@@ -102,7 +102,7 @@ func (b *callbackVerifier) reportChild(turnID string, turn, parent uint32, id st
 	case !e.is(final):
 		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run, which had not ended", turnID))
 	case b.delivered(e):
-		b.wrong(kindTwice, id, fmt.Sprintf("Its parent was told of it before (%s), and again by turn %s",
+		b.wrong(kindTwice, id, fmt.Sprintf("It was reported to its parent twice: by %s, and by turn %s",
 			b.runStates.at(e.turn).id.runID(), turnID))
 		return
 	}

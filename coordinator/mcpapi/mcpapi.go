@@ -21,9 +21,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-const instructions = `Agent Orchestrator runs agents. list_agent_blueprints says which there are and what input each ` +
+const instructions = `Agent Orchestrator runs agents. list_agent_blueprints lists them and the input that each ` +
 	`takes; start_agent_session starts one and by default waits for its result. A call that waits too long gives the ` +
-	`session's id: ask get_agent_session_result for the rest. A refused call says what to mend: mend it and call again.`
+	`session's id: ask get_agent_session_result for the rest. A refused call says what is wrong: correct it and ` +
+	`call again.`
 
 // New makes the API.
 func New(cfg Config) *API {
@@ -164,7 +165,7 @@ func (a *API) result(v any, err error) (res *mcp.CallToolResult, code string) {
 		isError, code = true, f.Code
 	}
 	if err != nil {
-		a.log.Error("an answer cannot be encoded", "err", err)
+		a.log.Error("answer cannot be encoded", "err", err)
 		raw, isError, code = []byte(`{"error":"internal","message":"The answer cannot be written"}`), true, "internal"
 	}
 	res = &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(raw)}}, IsError: isError}

@@ -53,7 +53,7 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 				continue
 			}
 			sent = now
-			if send(fmt.Sprintf("run %s goes on, for %v now", id, now)) != nil {
+			if send(fmt.Sprintf("run %s continues, for %v now", id, now)) != nil {
 				return
 			}
 		}

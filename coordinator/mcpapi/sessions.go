@@ -168,7 +168,7 @@ func (a *API) sessions(x *call) (any, error) {
 		return nil, err
 	}
 	if in.Limit < 0 || in.Limit > 100 {
-		return nil, fault.New(fault.Invalid, "", "limit must be from 1 to 100; cursor goes on with the next ones").
+		return nil, fault.New(fault.Invalid, "", "limit must be from 1 to 100; cursor continues with the next ones").
 			With("field", "limit")
 	}
 	if in.Agent != "" {
@@ -177,7 +177,7 @@ func (a *API) sessions(x *call) (any, error) {
 		}
 	}
 	if in.Parent != "" && run.CheckSessionID(in.Parent) != nil {
-		return nil, fault.Newf(fault.Invalid, "parent_session_id %.80q is no session's id (ses_…)", in.Parent).
+		return nil, fault.Newf(fault.Invalid, "parent_session_id %.80q is not a session id (ses_…)", in.Parent).
 			With("field", "parent_session_id")
 	}
 	if own := x.who.Session; own != "" {

@@ -34,7 +34,7 @@ func (x *call) parent() (string, error) {
 		return own, nil
 	}
 	if run.CheckSessionID(x.headerSession) != nil {
-		return "", fault.Newf(fault.Invalid, "%s %.80q is no session's id (ses_…)", parentHeader, x.headerSession).
+		return "", fault.Newf(fault.Invalid, "%s %.80q is not a session id (ses_…)", parentHeader, x.headerSession).
 			With("field", parentHeader)
 	}
 	return x.headerSession, nil
@@ -85,7 +85,8 @@ func (a *API) resume(x *call) (any, error) {
 		return nil, err
 	}
 	if in.SessionID == "" {
-		return nil, fault.New(fault.Invalid, "", "session_id is required: which session goes on? list_agent_sessions "+
+		return nil, fault.New(fault.Invalid, "", "session_id is required: which session continues? "+
+			"list_agent_sessions "+
 			"lists them").With("field", "session_id")
 	}
 	return a.submit(x, run.Resume, in.Mode, in.WaitSeconds)
@@ -133,7 +134,7 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	x.stored()
 	switch acc.Mode {
 	case run.AsyncCallback:
-		return accepted{acc.RunID, acc.SessionID, string(acc.Status), "The run goes on by itself. Session " +
+		return accepted{acc.RunID, acc.SessionID, string(acc.Status), "The run continues by itself. Session " +
 			parent + " is resumed with its result when it has ended: end your turn now, and do not ask for it."}, nil
 	case run.AsyncPoll:
 		return accepted{acc.RunID, acc.SessionID, string(acc.Status), pollHint(acc.SessionID)}, nil
@@ -183,7 +184,7 @@ type accepted struct {
 
 // pollHint tells a model how to get the result.
 func pollHint(session string) string {
-	return fmt.Sprintf(`The run goes on. Call get_agent_session_result with {"session_id":%q,"wait_seconds":%d} `+
+	return fmt.Sprintf(`The run continues. Call get_agent_session_result with {"session_id":%q,"wait_seconds":%d} `+
 		`until it gives the result.`, session, defaultWait)
 }
 

@@ -31,7 +31,7 @@ func idempotencyKey(h nats.Header) (string, error) {
 		switch all := h.Values(name); {
 		case len(all) == 0:
 		case len(all) > 1:
-			return "", fault.Newf(fault.Invalid, "%s is given more than once; send one", name).With("field", name)
+			return "", fault.Newf(fault.Invalid, "%s was sent more than once; send it once", name).With("field", name)
 		case strings.TrimSpace(all[0]) == "":
 			return "", fault.Newf(fault.Invalid, "%s is empty: give a key, or leave the header out", name).
 				With("field", name)
@@ -213,8 +213,8 @@ func checkReplyTo(to string) error {
 	first, _, _ := strings.Cut(to, ".")
 	if len(to) > 255 || first == "ao" || strings.HasPrefix(first, "$") || strings.ContainsAny(to, "*> \t\r\n") ||
 		strings.Contains("."+to+".", "..") {
-		return fault.Newf(fault.Invalid, "%s %.80q is no subject to answer on: no wildcards or spaces, and not below "+
-			"ao. or $", replyTo, to).With("field", replyTo)
+		return fault.Newf(fault.Invalid, "%s %.80q is not a valid subject for a reply: it must not have wildcards "+
+			"or spaces, or begin with ao. or $", replyTo, to).With("field", replyTo)
 	}
 	return nil
 }

@@ -229,7 +229,7 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 	}
 	raw, encErr := strictjson.Encode(v.body)
 	if most := s.nc.MaxPayload() - 4096; encErr == nil && most > 0 && int64(len(raw)) > most {
-		f = fault.Newf(fault.TooLarge, "The answer has %d bytes, more than a NATS message holds; read it over HTTP",
+		f = fault.Newf(fault.TooLarge, "The answer has %d bytes, too many for a NATS message; read it over HTTP",
 			len(raw))
 		v.status = f.Kind.Status()
 		raw, encErr = strictjson.Encode(f)
@@ -253,7 +253,7 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 		}
 	}
 	if err := s.nc.PublishMsg(&nats.Msg{Subject: to, Header: h, Data: raw}); err != nil {
-		s.log.Warn("an answer could not be sent", "err", err)
+		s.log.Warn("reply not sent", "err", err)
 	}
 	return f
 }

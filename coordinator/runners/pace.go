@@ -38,7 +38,6 @@ func (p *Pace) allow(id string) error {
 	if p.all[id].Allow() {
 		return nil
 	}
-	return fault.New(fault.Busy, "too_many_registrations", "This runner registers too often: once a second, and 20 "+
-		"times at once, are the most. "+
-		"Announce several changed agents together").With("runner_id", id).After(paceEvery)
+	return fault.New(fault.Busy, "too_many_registrations", "This runner registers too often: at most once a second, "+
+		"and 20 times in a burst. Announce several changed agents together").With("runner_id", id).After(paceEvery)
 }

@@ -246,8 +246,8 @@ func (g *Registrar) takeOver(ctx context.Context, id string, r runnerapi.Runner)
 	case alive && there.SecretHash == "" && reply.Instance == r.Instance, !alive && silent >= g.Lease:
 		return rev, "", nil
 	}
-	return 0, "", fault.New(fault.Conflict, "runner_already_online", "A live process is runner "+
-		id+" already (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
+	return 0, "", fault.New(fault.Conflict, "runner_already_online", "A live process is already runner "+
+		id+" (same hostname, project_dir and profile); stop it, or start this one in another project_dir").
 		With("runner_id", id)
 }
 
@@ -275,12 +275,12 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 	}
 	kind, hint := fault.Busy, "a profile may have as many as are free"
 	if all >= g.MaxRunners {
-		kind, hint = fault.Unavailable, "that is the most there may be"
+		kind, hint = fault.Unavailable, "that is the maximum"
 	}
 	switch {
 	case !there && !share.Has(g.MaxRunners, all, mine):
 		return fault.Newf(kind, "the share of profile %s.%s is used up: %d runners of it are registered, %d of all, "+
-			"and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; those that are silent "+
+			"and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; those without heartbeats "+
 			"are removed",
 			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.MaxRunners-all, 0), hint).After(30 * time.Second)
 	case own+size > registryBytes-bytes:

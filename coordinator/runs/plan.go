@@ -77,7 +77,7 @@ func (d *planBuilder) session(ctx context.Context) error {
 		return err
 	}
 	if d.by.history.WasDeleted(d.req.SessionID) {
-		return fault.Newf(fault.Conflict, "session %s existed and was deleted; an id is not used twice",
+		return fault.Newf(fault.Conflict, "session %s was deleted; ids are not reused",
 			d.req.SessionID).With("session_id", d.req.SessionID).With("field", "session_id")
 	}
 	return nil
@@ -86,7 +86,7 @@ func (d *planBuilder) session(ctx context.Context) error {
 // resume takes over what the run inherits from its session.
 func (d *planBuilder) resume(s run.Session) error {
 	if d.name != "" && d.name != s.Agent {
-		return fault.Newf(fault.Invalid, "session %s belongs to agent %q; leave agent_name out or name that one", s.ID,
+		return fault.Newf(fault.Invalid, "session %s belongs to agent %q; omit agent_name, or send that one", s.ID,
 			s.Agent).With("field", "agent_name")
 	}
 	d.name, d.sessionDir = s.Agent, s.ProjectDir
@@ -138,7 +138,7 @@ func (d *planBuilder) callbacks(context.Context) error {
 	}
 	if callsBack && d.req.Type == run.Resume && d.by.history.IsAncestor(d.req.SessionID, d.Spec.Parent) {
 		return fault.Newf(fault.Invalid, "parent_session_id: session %s is called back by session %s already; the "+
-			"two would call each other back for ever", d.Spec.Parent, d.req.SessionID).
+			"two would call each other back forever", d.Spec.Parent, d.req.SessionID).
 			With("field", "parent_session_id")
 	}
 	d.Spec.CallbackURL = d.req.CallbackURL

@@ -64,7 +64,7 @@ func (r *Service) accept(ctx context.Context, by submission, body []byte, scope,
 
 func (r *Service) submit(ctx context.Context, by submission, body []byte, scope, key string) (Accepted, error) {
 	if err := r.ready(); err != nil {
-		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to take runs: "+fault.Of(err).Message, err).
+		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to accept runs: "+fault.Of(err).Message, err).
 			After(time.Second)
 	}
 	if key != "" {
@@ -89,8 +89,8 @@ func (plain) WaitMode(body []byte) (mode string, seconds *int, err error) {
 // Check reads a body and makes every check. It first refuses where too many runs wait.
 func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, error) {
 	if waiting, _, _ := r.history.Counts(); waiting+int(r.submitting.Load()) >= r.maxWaiting {
-		return nil, fault.Newf(fault.Busy, "%d runs are waiting, the most allowed (AO_MAX_PENDING); try "+
-			"again later", waiting).After(2 * time.Second)
+		return nil, fault.Newf(fault.Busy, "%d runs are waiting, the maximum (AO_MAX_PENDING); try again "+
+			"later", waiting).After(2 * time.Second)
 	}
 	if err := r.checkDisk(); err != nil {
 		return nil, err

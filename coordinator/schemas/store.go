@@ -92,12 +92,12 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 
 // errTaken is the error for a name that exists. It says whether the schema is the same.
 func (st *Store) errTaken(ctx context.Context, s Schema) error {
-	hint := "schemas never change, so give this one another name"
+	hint := "schemas never change, so use another name"
 	if old, err := st.Schema(ctx, s.Name); err == nil && old.Description == s.Description &&
 		agent.EqualJSON(old.Schema, s.Schema) {
-		hint = "it is identical, so nothing needs to be done"
+		hint = "it is identical, so there is nothing to do"
 	}
-	return fault.Newf(fault.Conflict, "There is a schema %q already; %s", s.Name, hint).
+	return fault.Newf(fault.Conflict, "Schema %q already exists; %s", s.Name, hint).
 		With("output_schema_name", s.Name)
 }
 

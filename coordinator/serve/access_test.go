@@ -57,12 +57,12 @@ func TestTokensAtTheListener(t *testing.T) {
 	}](s.post("/runs", `{"agent_name":"plain","prompt":"x"}`, s.run), 201)
 	const body = `{"agent_name":"plain","prompt":"x"}`
 
-	literal(t, s.post("/runs", body), 401, `{"error":"unauthorized","message":"This coordinator asks for a token: `+
-		`send 'Authorization: Bearer TOKEN'; whoever runs it makes one with: ao tokens create"}`)
+	literal(t, s.post("/runs", body), 401, `{"error":"unauthorized","message":"This coordinator requires a token: `+
+		`send 'Authorization: Bearer TOKEN'; its operator creates one with: ao tokens create"}`)
 	literal(t, s.post("/runs", body, bearer("aot_WRONG")), 401,
-		`{"error":"unauthorized","message":"This token is unknown here: it was never made, or is revoked"}`)
+		`{"error":"unauthorized","message":"Unknown token: it was never created here, or it was revoked"}`)
 	literal(t, s.post("/runs", body, s.read), 403, `{"error":"forbidden","message":"This needs a token with scope `+
-		`run, and token \"the-read\" has read; whoever runs the coordinator makes one with: ao tokens create --scope `+
+		`run, and token \"the-read\" has read; the coordinator's operator creates one with: ao tokens create --scope `+
 		`run","scope":"run"}`)
 	for _, tt := range []struct {
 		path, challenge string
@@ -218,8 +218,8 @@ func TestBadTokenFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ file, want string }{
-		{bad, "line 2: the third word of token \"me\" is no hash"},
-		{filepath.Join(dir, "none"), "there is no such file; make it with: ao tokens create --file"},
+		{bad, "line 2: the third word of token \"me\" is not a hash"},
+		{filepath.Join(dir, "none"), "the file does not exist; create it with: ao tokens create --file"},
 		{dir, "cannot be read"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -342,7 +342,7 @@ func TestALiveStreamEndsWithItsToken(t *testing.T) {
 	}{
 		{"/sse/sessions?session_id=" + child.SessionID, mine, "session token has expired",
 			func() { m.post("/runs/"+top.RunID+"/stop", "", s.admin).want(200) }},
-		{"/sse/sessions", s.read, "is revoked", func() {
+		{"/sse/sessions", s.read, "was revoked", func() {
 			if err := access.Revoke(s.file, "the-read"); err != nil {
 				t.Fatal(err)
 			}

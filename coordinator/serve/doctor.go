@@ -66,8 +66,8 @@ func (p process) http() (all []health.Result) {
 	switch {
 	case p.cfg.HTTP.Tokens == nil && p.open:
 		all = append(all, health.Failed("http", "create tokens with 'ao tokens create', set AO_API_TOKENS to their "+
-			"file, and unset AO_INSECURE_LISTEN", "HTTP listens at %s, beyond this machine, and everyone who reaches "+
-			"it may do everything", p.at))
+			"file, and unset AO_INSECURE_LISTEN", "HTTP listens at %s, beyond this machine, and anyone who can "+
+			"reach it can do everything", p.at))
 	case p.cfg.HTTP.Tokens == nil:
 		all = append(all, health.Passed("http", "HTTP listens at %s, for this machine only, without tokens", p.at))
 	default:
@@ -184,7 +184,7 @@ func remoteAccess(s bus.ServerHealth, private bool) health.Result {
 	case s.Open && !s.Local():
 		return health.Failed(check, "create users with 'ao init', include nats/users.conf in the server's "+
 			"configuration, and set AO_NATS_CREDS for coordinators and workers", "NATS at %s requires no login, and "+
-			"everyone who reaches it may do everything", s.URL)
+			"anyone who can reach it can do everything", s.URL)
 	case s.Open:
 		return health.Passed(check, "NATS at %s requires no login; make sure that only this machine reaches it", s.URL)
 	case !s.TLS && !s.Local() && private:

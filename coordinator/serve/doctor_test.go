@@ -112,7 +112,7 @@ func TestWhatNeedsNoToken(t *testing.T) {
 		c.NATS.Listen, c.NATS.Insecure = "0.0.0.0:0", true
 	})
 	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
-	s.finds("http", health.Fail, "everyone who reaches it may do everything")
+	s.finds("http", health.Fail, "anyone who can reach it can do everything")
 	s.finds("tls", health.Warn, "is not encrypted")
 	s.finds("nats-users", health.Fail, "requires no login")
 	s.finds("nats-sync", health.Warn, "every 2m")

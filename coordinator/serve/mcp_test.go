@@ -198,7 +198,7 @@ func TestMCPTools(t *testing.T) {
 			held := good[child](c, "start_agent_session", `{"agent_name":"mind","prompt":"hold","mode":"async_poll"}`)
 			m.token(held.RunID) // it has begun
 			c.refused("get_agent_session_result", `{"session_id":"`+held.SessionID+`"}`, `"error":"run_not_ended"`,
-				`"next":"The run goes on`)
+				`"next":"The run continues`)
 			if stopped := good[child](c, "stop_agent_session", `{"session_id":"`+
 				held.SessionID+`"}`); stopped.SessionID != held.SessionID {
 				t.Errorf("stopped: %+v", stopped)
@@ -321,7 +321,7 @@ func TestMCPModes(t *testing.T) {
 		t.Errorf("its result: %+v", res)
 	}
 	short := good[child](c, "start_agent_session", `{"agent_name":"mind","prompt":"hold","wait_seconds":1}`)
-	if !strings.Contains(short.Next, `It has not ended within 1s. The run goes on`) {
+	if !strings.Contains(short.Next, `It has not ended within 1s. The run continues`) {
 		t.Errorf("a wait that is too short: %+v", short)
 	}
 	s.until(short.RunID, run.Running)
@@ -372,7 +372,7 @@ func TestMCPProgress(t *testing.T) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return slices.Contains(c.told, "system: I am at it") && slices.Contains(c.told, "running") &&
-				strings.Contains(strings.Join(c.told, "\n"), "goes on, for ")
+				strings.Contains(strings.Join(c.told, "\n"), "continues, for ")
 		})
 		cancel()
 		calls.Wait()
@@ -400,7 +400,7 @@ func TestMCPProgressTakesASeat(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if told := strings.Join(c.told, "\n"); strings.Contains(told, "I am at it") ||
-		!strings.Contains(told, "goes on, for ") {
+		!strings.Contains(told, "continues, for ") {
 		t.Errorf("told %s", told)
 	}
 }
@@ -482,7 +482,7 @@ func TestMCPWaitsEndAlone(t *testing.T) {
 	s.stop() // ends the waits, and takes no longer than its grace: the second call is answered, the third is nobody's
 	select {
 	case g := <-other:
-		if g.status != 200 || !strings.Contains(g.body, second.SessionID) || !strings.Contains(g.body, "goes on") {
+		if g.status != 200 || !strings.Contains(g.body, second.SessionID) || !strings.Contains(g.body, "continues") {
 			t.Errorf("when the coordinator ends: %d %s", g.status, g.body)
 		}
 	case <-time.After(20 * time.Second):
@@ -521,8 +521,8 @@ func TestMCPEndpoint(t *testing.T) {
 	read, starts, all := s.speak(versions[1], s.read), s.speak(versions[1], s.run), s.speak(versions[1], s.admin)
 	good[struct{}](read, "list_agent_blueprints", `{}`)
 	read.refused("start_agent_session", `{"agent_name":"mind","prompt":"x"}`,
-		`{"error":"forbidden","message":"This needs a token with scope run, and token \"the-read\" has read; whoever `+
-			`runs the coordinator makes one with: ao tokens create --scope run","scope":"run"}`)
+		`{"error":"forbidden","message":"This needs a token with scope run, and token \"the-read\" has read; the `+
+			`coordinator's operator creates one with: ao tokens create --scope run","scope":"run"}`)
 	read.refused("stop_agent_session", `{"session_id":"ses_x"}`, `"scope":"run"`)
 	ran := good[child](starts, "start_agent_session", `{"agent_name":"mind","prompt":"x"}`)
 	good[child](read, "get_agent_session_result", `{"session_id":"`+ran.SessionID+`"}`)

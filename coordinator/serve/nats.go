@@ -57,7 +57,7 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	}
 	if cfg.Users != "" && !s.TLS() && !onlyLocal(cfg.Listen) {
 		cmp.Or(cfg.Log, slog.Default()).Warn("the embedded NATS is reachable from beyond this machine without TLS: "+
-			"who is on the way can read everything ('ao init --tls' makes certificates)", "address", cfg.Listen)
+			"anyone on the path can read everything ('ao init --tls' creates certificates)", "address", cfg.Listen)
 	}
 	return &NATS{url: s.URL(), own: s}, nil
 }
@@ -68,12 +68,12 @@ func checkListen(cfg NATSConfig) error {
 		return nil
 	}
 	if !cfg.Insecure {
-		return fmt.Errorf("AO_NATS_LISTEN %q is reachable from beyond this machine, and nobody has to log in there: "+
-			"make users with 'ao init' and name the file nats/users.conf in AO_NATS_USERS, or listen on 127.0.0.1, "+
-			"or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", cfg.Listen)
+		return fmt.Errorf("AO_NATS_LISTEN %q is reachable from beyond this machine, but requires no login: create "+
+			"users with 'ao init' and name the file nats/users.conf in AO_NATS_USERS, or listen on 127.0.0.1, "+
+			"or set AO_INSECURE_LISTEN=yes if anyone who can reach it may do everything", cfg.Listen)
 	}
 	cmp.Or(cfg.Log, slog.Default()).Warn("INSECURE: the embedded NATS is reachable from beyond this machine, and "+
-		"whoever reaches it may do everything (AO_INSECURE_LISTEN)", "address", cfg.Listen)
+		"anyone who can reach it can do everything (AO_INSECURE_LISTEN)", "address", cfg.Listen)
 	return nil
 }
 

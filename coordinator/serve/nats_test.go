@@ -213,8 +213,8 @@ func TestInbox(t *testing.T) {
 		`{"agent_name":"plain","prompt":"x","mode":"sync"}`: "The inbox does not wait for results: use mode " +
 			"async_poll, or " +
 			"request ao.api.runs.create",
-		`{"agent_name":"plain","prompt":"x"}`: `Ao-Reply-To "ao.commands.rnr_1" is no subject to ` +
-			`answer on: no wildcards or spaces, and not below ao. or $`,
+		`{"agent_name":"plain","prompt":"x"}`: `Ao-Reply-To "ao.commands.rnr_1" is not a valid subject for a reply: ` +
+			"it must not have wildcards or spaces, or begin with ao. or $",
 	} {
 		if rejected[body] != reason {
 			t.Errorf("%s rejected with %q, want %q", body, rejected[body], reason)
@@ -331,7 +331,7 @@ func TestNATSNotThereAtStart(t *testing.T) {
 		return err == nil && res.StatusCode == 200
 	})
 	g := s.post("/runs", `{}`)
-	literal(t, g, 503, `{"error":"unavailable","message":"Starting: NATS is being looked for; try again in a moment"}`)
+	literal(t, g, 503, `{"error":"unavailable","message":"Starting: connecting to NATS; try again in a moment"}`)
 	if g.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}

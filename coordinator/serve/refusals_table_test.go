@@ -138,8 +138,8 @@ func TestRefusals(t *testing.T) {
 		{plain + `"mode":"sync","execution_mode":"async_poll"}`, 400,
 			invalid("mode and execution_mode differ; send one of them", "execution_mode")},
 		{plain + `"callback_url":"http://x"}`, 400, invalid("callback_url is refused: HTTP callbacks are disabled "+
-			"here; whoever runs the coordinator enables them by naming the allowed hosts in AO_CALLBACK_HOSTS; "+
-			"otherwise leave it out", "callback_url")},
+			"here; the coordinator's operator enables them with AO_CALLBACK_HOSTS, the allowed hosts; otherwise omit "+
+			"it", "callback_url")},
 		{plain + `"output_schema":{"type":"objekt"}}`, 400,
 			`{"error":"InvalidSchema","message":"output_schema is not a valid JSON Schema","details":"Schema ` +
 				`validation error at $.type: 'objekt' is not one of ['array', 'boolean', 'integer', 'null', ` +
@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 		{plain + `"parent_session_id":"ses_*"}`, 400, `"field":"parent_session_id"`},
 		{plain + `"parent_session_id":"ses_none"}`, 404, noSession(`,"field":"parent_session_id"`)},
 		{`{"type":"resume_session"}`, 400,
-			invalid("resume_session needs session_id: which session goes on?", "session_id")},
+			invalid("resume_session needs session_id: which session continues?", "session_id")},
 		{`{"type":"resume_session","session_id":"ses_none","prompt":"x"}`, 404, noSession("")},
 		{`{"session_id":"` + tool.SessionID + `","prompt":"x"}`, 400, noResume},
 		{`{"type":"resume_session","session_id":"` + tool.SessionID + `","prompt":"x"}`, 400, noResume},
@@ -178,7 +178,7 @@ func TestRefusals(t *testing.T) {
 			`{"error":"session_never_began","message":"The model session of ` + stopped.SessionID + ` never started, ` +
 				`so there is nothing to resume; start a new session","session_id":"` + stopped.SessionID + `"}`},
 		{`{"type":"resume_session","agent_name":"tool","session_id":"` + other.SessionID + `"}`, 400,
-			invalid("session "+other.SessionID+` belongs to agent \"plain\"; leave agent_name out or name that one`,
+			invalid("session "+other.SessionID+` belongs to agent \"plain\"; omit agent_name, or send that one`,
 				"agent_name")},
 	} {
 		s.refusedEverywhere(c, tt.body, tt.status, tt.want)

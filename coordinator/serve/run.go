@@ -142,12 +142,12 @@ func (c *Config) listen(ctx context.Context, shown *certificate, opened *closers
 		return nil, err
 	}
 	if open && c.HTTP.Tokens == nil {
-		c.Log.Warn("INSECURE: the HTTP API is reachable from beyond this machine, and whoever reaches it may do "+
-			"everything (AO_INSECURE_LISTEN)", "address", l.Addr().String())
+		c.Log.Warn("INSECURE: the HTTP API is reachable from beyond this machine, and anyone who can reach it can "+
+			"do everything (AO_INSECURE_LISTEN)", "address", l.Addr().String())
 	}
 	secure, scheme := shown.config()
 	f := &front{log: c.Log, at: l.Addr(), open: open, shown: shown, scheme: scheme, served: make(chan error, 1)}
-	f.setReason("NATS is being looked for")
+	f.setReason("connecting to NATS")
 	f.server = httpserver.New(f, httpserver.Config{Connections: c.Connections, Always: "/health", Log: c.Log})
 	opened.add(func() { f.server.Close() })
 	go func() { f.served <- f.server.Serve(httpserver.Listen(l, secure)) }()
@@ -349,7 +349,8 @@ func (f *front) end() error {
 		go func() {
 			for {
 				if requests, streams := api.Open(); requests > 0 {
-					f.log.Info("ending: waiting for requests under way", "requests", requests, "streams", streams,
+					f.log.Info("shutting down: waiting for requests in "+
+						"progress", "requests", requests, "streams", streams,
 						"longest", patience)
 				}
 				select {
@@ -361,7 +362,7 @@ func (f *front) end() error {
 		}()
 	}
 	if err := f.server.Shutdown(ctx); err != nil {
-		f.log.Warn("requests were cut off", "err", err)
+		f.log.Warn("requests aborted by the shutdown", "err", err)
 		_ = f.server.Close()
 	}
 	return nil

@@ -51,11 +51,11 @@ func TestSchemasHaveNames(t *testing.T) {
 	}{
 		{"POST", "/schemas", `{"name":"report","description":"what <is> told","schema":{"z":1,` +
 			`"a":12345678901234567890}}`, 409,
-			`{"error":"conflict","message":"There is a schema \"report\" already; it is identical, so nothing ` +
-				`needs to be done","output_schema_name":"report"}`},
+			`{"error":"conflict","message":"Schema \"report\" already exists; it is identical, so there ` +
+				`is nothing to do","output_schema_name":"report"}`},
 		{"POST", "/schemas", `{"name":"report","schema":{}}`, 409,
-			`{"error":"conflict","message":"There is a schema \"report\" already; schemas never change, so give this ` +
-				`one another name","output_schema_name":"report"}`},
+			`{"error":"conflict","message":"Schema \"report\" already exists; schemas never change, so use another ` +
+				`name","output_schema_name":"report"}`},
 		{"POST", "/schemas", `{"name":"a","schema":{"type":"object","properties":[]}}`, 400,
 			`{"error":"InvalidSchema","message":"schema is not a valid JSON Schema","details":"Schema validation ` +
 				`error at $.properties: [] is not of type 'object'","field":"schema"}`},

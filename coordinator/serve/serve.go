@@ -111,9 +111,10 @@ func listen(ctx context.Context, addr string, allowed bool) (l net.Listener, ope
 	}
 	open = !loopback(ctx, host)
 	if open && !allowed {
-		return nil, true, fmt.Errorf("AO_HTTP_ADDR %q is reachable from beyond this machine, and there are no API "+
-			"tokens: make some with 'ao tokens create' and name their file in AO_API_TOKENS, or listen on 127.0.0.1, "+
-			"or set AO_INSECURE_LISTEN=yes if everybody who gets there may do everything", addr)
+		return nil, true, fmt.Errorf("AO_HTTP_ADDR %q is reachable from beyond this machine, but there are no API "+
+			"tokens: create some with 'ao tokens create' and name their file in AO_API_TOKENS, or listen on "+
+			"127.0.0.1, "+
+			"or set AO_INSECURE_LISTEN=yes if anyone who can reach it may do everything", addr)
 	}
 	l, err = (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {

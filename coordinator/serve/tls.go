@@ -90,9 +90,9 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return c.pair, nil
 	}
 	if err := c.read(now); err != nil { // perhaps only one of them is new yet
-		c.log.Error("the certificate of the HTTP API cannot be read again; the one of before still holds", "err", err)
+		c.log.Error("certificate of the HTTP API not reloaded; the previous one stays in use", "err", err)
 	} else {
-		c.log.Info("certificate of the HTTP API read again", "file", c.certFile)
+		c.log.Info("certificate of the HTTP API reloaded", "file", c.certFile)
 	}
 	return c.pair, nil
 }

@@ -183,7 +183,7 @@ func TestTLS(t *testing.T) {
 		if got := a.serialAt(s.url); got != first {
 			t.Fatalf("shows certificate %d while the file is bad, want %d", got, first)
 		}
-		return strings.Contains(log.text(), "cannot be read again")
+		return strings.Contains(log.text(), "not reloaded")
 	})
 	second := a.sign(certFile, keyFile)
 	natstest.Until(t, "the new certificate is shown", func() bool { return a.serialAt(s.url) == second })

@@ -91,8 +91,8 @@ func (s Stop) check(own int, below *runs.Below) error {
 	if s.Expect == nil || n == *s.Expect {
 		return nil
 	}
-	return fault.New(fault.Conflict, "expect_mismatch", fmt.Sprintf("%d runs have not ended, and %d were expected: "+
-		"look at them, and send the new number", n, *s.Expect)).With("count", n).With("expect", *s.Expect)
+	return fault.New(fault.Conflict, "expect_mismatch", fmt.Sprintf("%d runs have not ended, but %d were expected: "+
+		"check them, and send the new number", n, *s.Expect)).With("count", n).With("expect", *s.Expect)
 }
 
 // StopSession stops the open runs of a session and lists those below it. With Tree, it stops those too.
@@ -192,7 +192,7 @@ func (t *Service) RequireDescendant(ctx context.Context, session, own string, it
 	}
 	if session == own {
 		return fault.New(fault.Forbidden, "", "A session cannot do that to itself with its own token; its turn ends "+
-			"when its run does").With("session_id", own)
+			"with its run").With("session_id", own)
 	}
 	below, err := t.isDescendant(ctx, session, own)
 	if err == nil && !below {

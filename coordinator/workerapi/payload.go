@@ -51,7 +51,8 @@ func (p *Payloads) Put(ctx context.Context, r runnerapi.PartRequest) ([]byte, er
 	}
 	if len(r.Body) > run.PartSize || int64(r.Part) > p.MaxBytes/run.PartSize ||
 		int64(r.Part)*run.PartSize+int64(len(r.Body)) > p.MaxBytes {
-		return nil, fault.Newf(fault.TooLarge, "a result or a state may have %d bytes, in parts of %d (AO_MAX_PAYLOAD)",
+		return nil, fault.Newf(fault.TooLarge, "a result or a state may have at most %d bytes, in parts of %d "+
+			"(AO_MAX_PAYLOAD)",
 			p.MaxBytes, run.PartSize)
 	}
 	return nil, p.Store.PutPart(ctx, r.Name, r.Part, r.Body)

@@ -145,7 +145,7 @@ func existingStreams(ctx context.Context, js jetstream.JetStream) (names []strin
 		case err == nil:
 			names = append(names, name)
 		case errors.Is(err, jetstream.ErrStreamNotFound) && slices.Contains(required, name):
-			return nil, fmt.Errorf("NATS has no stream %s: is it an orchestrator's NATS, and the right account? "+
+			return nil, fmt.Errorf("NATS has no stream %s: is it the NATS of a deployment, and the right account? "+
 				"check AO_NATS_URL and AO_NATS_CREDS", name)
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
 			return nil, fmt.Errorf("stream %s: %w", name, err)
@@ -268,7 +268,7 @@ func request(ctx context.Context, nc *nats.Conn, subj string, ask []byte, into a
 	case errors.Is(err, nats.ErrNoResponders):
 		return errors.New("JetStream does not answer: is it enabled, and does the cluster have a majority?")
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("no reply to %s within %s: does this credential have the permission? A coordinator's has",
+		return fmt.Errorf("no reply to %s within %s: does this credential have the permission? A coordinator's does",
 			subj, idleTimeout)
 	case err != nil:
 		return err

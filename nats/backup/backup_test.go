@@ -169,7 +169,7 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 		t.Error(err)
 	}
 	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) {}); err == nil ||
-		!strings.Contains(err.Error(), "NATS has a stream INBOX already") {
+		!strings.Contains(err.Error(), "NATS already has a stream INBOX") {
 		t.Errorf("over what is there: %v", err)
 	}
 }
@@ -335,8 +335,8 @@ func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
 		file []byte
 		want string
 	}{
-		{"nothing", nil, "not a backup of 'ao backup': it ends before backup.json"},
-		{"something else", []byte(strings.Repeat("x", 1000)), "not a backup of 'ao backup'"},
+		{"nothing", nil, "not a file written by 'ao backup': it ends before backup.json"},
+		{"something else", []byte(strings.Repeat("x", 1000)), "not a file written by 'ao backup'"},
 		{"half of it", file[:len(file)/2], "the backup is incomplete"},
 		{"without its end", file[:bytes.LastIndex(file, []byte("complete.json"))],
 			"the backup is incomplete: it ends before complete.json"},
@@ -347,7 +347,7 @@ func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
 			"has the streams [INBOX NEW]"},
 		{"a stream in the place of another",
 			replace(t, file, "RUNS/stream.json", []byte(`{"name":"INBOX","state":{},"config":{}}`)),
-			"INBOX is in the place of RUNS"},
+			"found INBOX instead of RUNS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, _, err := backup.Check(bytes.NewReader(tt.file)); err == nil ||

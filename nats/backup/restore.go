@@ -53,7 +53,7 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 	for _, name := range order {
 		_, err := js.Stream(ctx, name)
 		if err == nil {
-			return fmt.Errorf("NATS has a stream %s already: a backup can only be restored into an empty NATS. "+
+			return fmt.Errorf("NATS already has a stream %s: a backup can only be restored into an empty NATS. "+
 				"Stop coordinators and workers, and give the server an empty data directory", name)
 		}
 		if !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -135,7 +135,7 @@ func read(from io.Reader, each func(*reader) error) (made time.Time, err error) 
 	t := tar.NewReader(from)
 	var a header
 	if err := document(t, aboutFile, &a); err != nil {
-		return made, fmt.Errorf("this is not a backup of 'ao backup': %w", err)
+		return made, fmt.Errorf("this is not a file written by 'ao backup': %w", err)
 	}
 	names, err := a.names()
 	if err != nil {
@@ -147,7 +147,7 @@ func read(from io.Reader, each func(*reader) error) (made time.Time, err error) 
 			return made, incomplete(err)
 		}
 		if s.Name != name {
-			return made, incomplete(fmt.Errorf("%s is in the place of %s", s.Name, name))
+			return made, incomplete(fmt.Errorf("found %s instead of %s", s.Name, name))
 		}
 		if err := json.Unmarshal(s.State, &jetstream.StreamState{}); err != nil {
 			return made, incomplete(fmt.Errorf("stream %s: %w", name, err))
@@ -197,7 +197,7 @@ func document(t *tar.Reader, name string, into any) error {
 		return fmt.Errorf("before %s: %s", name, fault.Describe(err))
 	}
 	if h.Name != name {
-		return fmt.Errorf("%.80q is in the place of %s", h.Name, name)
+		return fmt.Errorf("found %.80q instead of %s", h.Name, name)
 	}
 	body, err := io.ReadAll(io.LimitReader(t, 1<<20))
 	if err == nil {
@@ -235,7 +235,7 @@ func (s *reader) chunk() ([]byte, error) {
 	}
 	s.chunks++
 	if want := fmt.Sprintf("%s/%06d", s.Name, s.chunks); h.Name != want {
-		return nil, incomplete(fmt.Errorf("%.80q is in the place of %s", h.Name, want))
+		return nil, incomplete(fmt.Errorf("found %.80q instead of %s", h.Name, want))
 	}
 	s.hash.Write(body)
 	s.bytes += int64(len(body))

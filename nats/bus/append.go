@@ -184,8 +184,8 @@ func (b *Log) batchSlot(ctx context.Context) (release func(), err error) {
 // tooManyBatches is the fault for a refused batch. A server with a full disk refuses with the same code as one
 // with too many batches.
 func tooManyBatches(cause error) error {
-	const message = "NATS took no batch of records: there are too many at once, or its disk is full; " +
-		"nothing was written, try again in a moment"
+	const message = "NATS refused a batch of records: too many at once, or its disk is full; nothing was written, " +
+		"try again in a moment"
 	return fault.Wrap(fault.Unavailable, "", message, errors.Join(ErrTooManyBatches, cause)).After(time.Second)
 }
 

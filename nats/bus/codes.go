@@ -61,7 +61,7 @@ func asFault(ctx context.Context, err error) error {
 		}
 		return err
 	case errors.Is(err, nats.ErrMaxPayload):
-		return fault.Wrap(fault.TooLarge, "", "The message is larger than NATS takes", err)
+		return fault.Wrap(fault.TooLarge, "", "The message is larger than NATS accepts", err)
 	case slices.ContainsFunc(unavailableErrors, func(target error) bool { return errors.Is(err, target) }):
 		return unavailable(err)
 	}
@@ -94,7 +94,7 @@ func unavailable(cause error) error {
 		errors.Is(cause, jetstream.ErrJetStreamNotEnabled):
 		message = "JetStream is not available"
 	case refused, errorCode(cause) != 0:
-		message = "JetStream cannot do it now"
+		message = "JetStream refused it for now"
 	}
 	return fault.Wrap(fault.Unavailable, "", message+"; try again in a moment", cause).After(time.Second)
 }

@@ -53,7 +53,7 @@ func settle(ctx context.Context, d Delivery, err error) {
 		return
 	}
 	if err != nil {
-		d.b.log.WarnContext(ctx, "an inbox message is redelivered", "seq", d.Seq, "attempts", d.Attempts, "err", err)
+		d.b.log.WarnContext(ctx, "inbox message is redelivered", "seq", d.Seq, "attempts", d.Attempts, "err", err)
 		d.NakWithDelay(min(time.Second<<min(d.Attempts, 5), 30*time.Second))
 		return
 	}

@@ -31,12 +31,12 @@ func (l Login) Options() ([]nats.Option, error) {
 		text, err := os.ReadFile(l.Creds)
 		if err != nil {
 			return nil, fmt.Errorf("AO_NATS_CREDS %q cannot be read: %s; name the file nats.nk that 'ao init' "+
-				"made for this program", l.Creds, fault.Describe(err))
+				"created for this program", l.Creds, fault.Describe(err))
 		}
 		pair, err := nkeys.ParseDecoratedUserNKey(text)
 		if err != nil { // the cause may show the file's content
-			return nil, fmt.Errorf("AO_NATS_CREDS %q holds no nkey of a user (a line that begins with SU); 'ao "+
-				"init' makes such files", l.Creds)
+			return nil, fmt.Errorf("AO_NATS_CREDS %q contains no nkey of a user (a line that begins with SU); 'ao "+
+				"init' creates such files", l.Creds)
 		}
 		defer pair.Wipe()
 		key, err := pair.PublicKey()
@@ -67,7 +67,7 @@ func (l Login) SecretFiles() []string { return []string{l.Creds, l.Key} }
 // tls is nil without settings: then TLS is used if the server requires it, and the system's authorities are trusted.
 func (l Login) tls() (*tls.Config, error) {
 	if (l.Cert == "") != (l.Key == "") {
-		return nil, errors.New("AO_NATS_CERT and AO_NATS_KEY belong together: set both or none")
+		return nil, errors.New("AO_NATS_CERT and AO_NATS_KEY must both be set, or neither")
 	}
 	if l.CA == "" && l.Cert == "" {
 		return nil, nil
@@ -81,7 +81,7 @@ func (l Login) tls() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("AO_NATS_CA %q holds no certificate (PEM: -----BEGIN CERTIFICATE-----)", l.CA)
+			return nil, fmt.Errorf("AO_NATS_CA %q contains no certificate (PEM: -----BEGIN CERTIFICATE-----)", l.CA)
 		}
 	}
 	if l.Cert != "" {
@@ -102,17 +102,18 @@ func certificateHint(err error) string {
 	switch {
 	case errors.As(err, &authority):
 		return "its certificate is not trusted here: " +
-			"name the authority that signed it in AO_NATS_CA (ca.crt, where 'ao init' made it)"
+			"name the authority that signed it in AO_NATS_CA (the ca.crt of 'ao init')"
 	case errors.As(err, &host):
 		return "its certificate is for another name: " +
-			"use one that is in it in AO_NATS_URL, or make it anew with 'ao init --tls --host NAME'"
+			"use one that is in it in AO_NATS_URL, or create another with 'ao init --tls --host NAME'"
 	case errors.As(err, &invalid):
-		return "its certificate is not valid, or this machine's clock is wrong; 'ao init --tls' renews what it made"
+		return "its certificate is not valid, or this machine's clock is wrong; 'ao init --tls' renews those that " +
+			"it created"
 	case errors.Is(err, nats.ErrSecureConnWanted), errors.Is(err, nats.ErrSecureConnRequired):
-		return "one side wants TLS and the other does not speak it: " +
+		return "one side requires TLS and the other does not speak it: " +
 			"see AO_NATS_CA, AO_NATS_CERT and the server's configuration"
 	case strings.Contains(err.Error(), "certificate required"), strings.Contains(err.Error(), "bad certificate"):
-		return "the server wants a certificate that it trusts: AO_NATS_CERT and AO_NATS_KEY"
+		return "the server requires a certificate that it trusts: AO_NATS_CERT and AO_NATS_KEY"
 	}
 	return ""
 }

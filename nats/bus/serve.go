@@ -157,10 +157,10 @@ func (b *Requests) answer(m *nats.Msg, body []byte, err error) {
 		}
 		r.Data, err = json.Marshal(f)
 		if err != nil {
-			b.log.Error("a reply cannot be encoded", "subject", m.Subject, "err", err)
+			b.log.Error("reply cannot be encoded", "subject", m.Subject, "err", err)
 		}
 	}
 	if err := b.nc.PublishMsg(r); err != nil {
-		b.log.Warn("a reply could not be sent", "subject", m.Subject, "err", err)
+		b.log.Warn("reply not sent", "subject", m.Subject, "err", err)
 	}
 }

@@ -60,7 +60,7 @@ func (d Delivery) Reject(ctx context.Context, reason string) {
 		_, err = checkPubAck(r)
 	}
 	if err != nil {
-		d.b.log.WarnContext(ctx, "a rejected message could not be kept, it is redelivered", "subject", d.Subject,
+		d.b.log.WarnContext(ctx, "rejected message not kept; it is redelivered", "subject", d.Subject,
 			"err", err)
 		d.NakWithDelay(5 * time.Second)
 		return
@@ -72,6 +72,6 @@ func (d Delivery) Reject(ctx context.Context, reason string) {
 // settle is the only place that acknowledges.
 func (d Delivery) settle(ack string) {
 	if err := d.b.nc.Publish(d.reply, []byte(ack)); err != nil {
-		d.b.log.Debug("a message could not be acknowledged, it is redelivered", "subject", d.Subject, "err", err)
+		d.b.log.Debug("message not acknowledged; it is redelivered", "subject", d.Subject, "err", err)
 	}
 }

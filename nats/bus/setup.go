@@ -53,7 +53,7 @@ func (b *Bus) Setup(ctx context.Context) error {
 			b.log.ErrorContext(ctx, "waiting for space in NATS", "err", err)
 			logged = time.Now()
 		} else if time.Since(logged) > 5*time.Second {
-			b.log.WarnContext(ctx, "waiting for JetStream: is it switched on (`nats-server -js`), "+
+			b.log.WarnContext(ctx, "waiting for JetStream: is it enabled (`nats-server -js`), "+
 				"and are more than half of a cluster's servers up?",
 				"replicas", b.cfg.Replicas, "err", err, "cause", errors.Unwrap(err))
 			logged = time.Now()

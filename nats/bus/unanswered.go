@@ -23,12 +23,12 @@ func OutcomeUnknown(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return err
 	}
-	const message = "NATS does not answer; what was asked for may have been done, and asking again is safe"
+	const message = "NATS does not answer; the request may have been carried out, and repeating it is safe"
 	return fault.Wrap(fault.Unavailable, "", message, err).After(time.Second)
 }
 
 // ReadUnanswered is the fault of a read that NATS did not answer.
 func ReadUnanswered(err error) error {
-	const message = "NATS does not answer, so it is not known whether there is such a thing; try again"
+	const message = "NATS does not answer, so it is unknown whether this exists; try again"
 	return fault.Wrap(fault.Unavailable, "", message, err).After(time.Second)
 }

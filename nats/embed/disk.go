@@ -97,7 +97,7 @@ func (r *restartPause) started(began, ended time.Time) {
 
 // restart stops the server and starts it again on the same files. Clients reconnect as after a crash.
 func (s *Server) restart() {
-	s.log.log.Warn("the disk has space again: restarting NATS in this process, which has stopped writing", "dir", s.dir)
+	s.log.log.Warn("the disk has space again; restarting NATS in this process", "dir", s.dir)
 	s.stop()
 	if err := s.launch(); err != nil {
 		s.log.log.Error("NATS in this process did not start, retrying", "err", err)
@@ -120,7 +120,7 @@ func (s *Server) setDiskError(why string) {
 			usage.Total>>20, margin(usage)>>20)
 	}
 	if s.diskErr.Swap(&cause) == nil {
-		s.log.log.Error("NATS in this process has stopped writing: make space, then it restarts by itself", "dir",
+		s.log.log.Error("NATS in this process has stopped writing; once there is space, it restarts by itself", "dir",
 			s.dir, "free", usage.Free, "needed", margin(usage), "err", why)
 	}
 }

@@ -16,7 +16,7 @@ import (
 func readUsers(file string) (*server.Options, map[users.Role]users.Credential, error) {
 	opts, err := server.ProcessConfigFile(file)
 	if err != nil {
-		return nil, nil, fmt.Errorf("AO_NATS_USERS %q: %w; name the file nats/users.conf that 'ao init' makes", file,
+		return nil, nil, fmt.Errorf("AO_NATS_USERS %q: %w; name the file nats/users.conf that 'ao init' creates", file,
 			err)
 	}
 	if len(opts.Nkeys)+len(opts.Users) == 0 {

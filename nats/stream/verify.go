@@ -95,6 +95,6 @@ func undecided(cause error) error {
 	if errors.Is(cause, ErrStorageFailing) {
 		return cause
 	}
-	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor finally refused; try again",
+	return fault.Wrap(fault.Unavailable, "", "The record was neither written nor definitely refused; try again",
 		errors.New(cause.Error())).After(time.Second)
 }

@@ -75,7 +75,7 @@ func Read(name string, file []byte) (Credential, error) {
 		}
 	}
 	if account[c.Role] == "" {
-		return c, fmt.Errorf("no line %q with %s, %s or %s: it was not made by 'ao init'", roleLine, Coordinator,
+		return c, fmt.Errorf("no line %q with %s, %s or %s: it was not created by 'ao init'", roleLine, Coordinator,
 			Worker, Publisher)
 	}
 	pair, err := nkeys.ParseDecoratedUserNKey(file)

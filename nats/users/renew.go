@@ -17,7 +17,7 @@ func Renew(have string, all []User, tls TLS) (string, error) {
 	added, missing := additions(before, now)
 	if missing != "" {
 		return "", fmt.Errorf("the line %q was changed or removed by hand: "+
-			"put it back, or move the file away to have it made anew, and call 'ao init' again",
+			"put it back, or move the file away to get a new one, and run 'ao init' again",
 			strings.TrimSpace(missing))
 	}
 	if len(added) == 0 {
@@ -33,7 +33,7 @@ func Renew(have string, all []User, tls TLS) (string, error) {
 		}
 		if place[i] < 0 {
 			return "", fmt.Errorf("the line %q was added after one that no longer exists: "+
-				"move it to another place, and call 'ao init' again", strings.TrimSpace(added[i][0]))
+				"move it to another place, and run 'ao init' again", strings.TrimSpace(added[i][0]))
 		}
 		b.WriteString(strings.Join(wanted[at:place[i]+1], "") + strings.Join(added[i], ""))
 		at = place[i] + 1

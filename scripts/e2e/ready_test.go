@@ -55,7 +55,7 @@ func TestReadySaysWhyItsWorkerDoesNotTakeRuns(t *testing.T) {
 		return r.code == http.StatusServiceUnavailable && r.at("error") == "unavailable" &&
 			r.header.Get("Retry-After") != "" &&
 			strings.Contains(r.at("message"), "profile procedural is not registered") &&
-			strings.Contains(r.at("message"), "A live process is runner")
+			strings.Contains(r.at("message"), "A live process is already runner")
 	})
 	second.has(second.get("/runners"), http.StatusOK)
 	first.has(first.do("DELETE", "/runners/"+first.get("/runners").at("runners.0.runner_id"), ""), http.StatusAccepted)

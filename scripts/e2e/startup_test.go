@@ -158,7 +158,7 @@ func TestNATSAppearsLater(t *testing.T) {
 	}
 	s.until("HTTP answers", func() bool { return s.get("/health").err == nil })
 	r := s.post("/runs", `{"agent_name":"tool"}`)
-	s.is(r, 503, `{"error":"unavailable","message":"Starting: NATS is being looked for; try again in a moment"}`)
+	s.is(r, 503, `{"error":"unavailable","message":"Starting: connecting to NATS; try again in a moment"}`)
 	if r.header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
 	}

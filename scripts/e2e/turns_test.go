@@ -90,7 +90,7 @@ func TestTurns(t *testing.T) {
 			s.has(s.get("/sessions/"+session+"/events"), 404)
 			s.has(s.post("/runs", `{"session_id":"`+session+`","prompt":"x"}`), 404)
 			s.has(s.post("/runs", `{"agent_name":"plain","prompt":"x","session_id":"`+session+`"}`), 409,
-				"not used twice")
+				"ids are not reused")
 		}
 		s.has(s.get("/runs/"+big), 404)
 		s.has(s.get("/runs/"+big+"/result"), 404)

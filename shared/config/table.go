@@ -18,14 +18,14 @@ var (
 		Doc:  `address an embedded NATS listens on; "none": in-process connections only`}
 	NATSUsers = Setting[string]{Env: "AO_NATS_USERS", Flag: "nats-users", Example: "/etc/ao/nats/users.conf",
 		Read: text,
-		Doc: "users of an embedded NATS and their permissions: the file nats/users.conf that 'ao init' makes; " +
+		Doc: "users of an embedded NATS and their permissions: the file nats/users.conf that 'ao init' creates; " +
 			"required to listen beyond loopback"}
 	NATSCreds = Setting[string]{Env: "AO_NATS_CREDS", Flag: "nats-creds", Example: "/etc/ao/worker/nats.nk", Read: text,
-		Doc: "credential for NATS: a file with an nkey seed, as 'ao init' makes it, or a .creds file"}
+		Doc: "credential for NATS: a file with an nkey seed, as 'ao init' creates it, or a .creds file"}
 	NATSCA = Setting[string]{Env: "AO_NATS_CA", Flag: "nats-ca", Example: "/etc/ao/worker/ca.crt", Read: text,
 		Doc: "authorities to trust for NATS instead of the system's (PEM)"}
 	NATSCert = Setting[string]{Env: "AO_NATS_CERT", Flag: "nats-cert", Example: "/etc/ao/worker/nats.crt", Read: text,
-		Doc: "client certificate for a NATS that asks for one (PEM); with AO_NATS_KEY"}
+		Doc: "client certificate for a NATS that requires one (PEM); with AO_NATS_KEY"}
 	NATSKey = Setting[string]{Env: "AO_NATS_KEY", Flag: "nats-key", Example: "/etc/ao/worker/nats.key", Read: text,
 		Doc: "private key of AO_NATS_CERT (PEM)"}
 	NATSSync = Setting[string]{Env: "AO_NATS_SYNC", Flag: "nats-sync", Default: "always", Example: "2m", Read: natsSync,
@@ -43,10 +43,10 @@ var (
 		Doc: "address the coordinator's HTTP API listens on"}
 	InsecureListen = Setting[bool]{Env: "AO_INSECURE_LISTEN", Flag: "insecure-listen", Default: "no", Example: "yes",
 		Read: yesOrNo,
-		Doc:  "allow listening beyond loopback without authentication: anybody who reaches it may do everything"}
+		Doc:  "allow listening beyond loopback without authentication: anyone who can reach it can do everything"}
 	APITokens = Setting[string]{Env: "AO_API_TOKENS", Flag: "api-tokens", Example: "/etc/ao/tokens", Read: text,
-		Doc: "file with the hashes of API tokens ('ao tokens' makes it); without it, anybody who reaches the " +
-			"API may do everything"}
+		Doc: "file with the hashes of API tokens ('ao tokens' creates it); without it, anyone who can reach the API " +
+			"can do everything"}
 	PublicURL = Setting[string]{Env: "AO_PUBLIC_URL", Flag: "public-url", Example: "http://coordinator:8765",
 		Read: httpURL,
 		Doc:  "URL at which workers and other clients reach the HTTP API; default: the listen address"}
@@ -161,7 +161,7 @@ var (
 		Doc: "file that a worker writes each second while coordinators answer its heartbeats; 'worker health' " +
 			"checks its age, for a container's health check"}
 	DrainGrace = Setting[time.Duration]{Env: "AO_DRAIN_GRACE", Flag: "drain-grace", Default: "30", Read: duration(0),
-		Doc: "how long a worker that is told to stop lets its runs continue"}
+		Doc: "how long a worker lets its runs continue after it was asked to stop"}
 
 	MetricsAddr = Setting[string]{Env: "AO_METRICS_ADDR", Flag: "metrics-addr", Example: "127.0.0.1:9464",
 		Read: address,

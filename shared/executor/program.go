@@ -29,7 +29,7 @@ func Program(do func(context.Context, Invocation, Host) run.Outcome) {
 		case o.Status == run.Stopped:
 			return Exit{Code: CodeStopped}
 		case o.Error == nil:
-			return Exit{Code: CodeFailed, Message: "The executor failed and did not say why"}
+			return Exit{Code: CodeFailed, Message: "The executor failed without a reason"}
 		}
 		return o.Error
 	})

@@ -31,17 +31,17 @@ func Describe(err error) string {
 		return Describe(e.Err)
 	case *net.DNSError:
 		if e.IsNotFound {
-			return fmt.Sprintf("there is no host %q", e.Name)
+			return fmt.Sprintf("host %q not found", e.Name)
 		}
 		return fmt.Sprintf("the name %q cannot be looked up", e.Name)
 	case *net.AddrError:
-		return fmt.Sprintf("%q is no address", e.Addr)
+		return fmt.Sprintf("%q is not an address", e.Addr)
 	case *strconv.NumError:
-		return fmt.Sprintf("%q is no such number", e.Num)
+		return fmt.Sprintf("%q is not such a number", e.Num)
 	case *json.SyntaxError:
 		return syntax(e)
 	case *json.UnmarshalTypeError:
-		return fmt.Sprintf("%s is %s where something else belongs", cmp.Or(e.Field, "it"), e.Value)
+		return fmt.Sprintf("%s has the wrong type, %s", cmp.Or(e.Field, "it"), e.Value)
 	case *Fault:
 		return e.Message
 	}
@@ -58,11 +58,11 @@ func Describe(err error) string {
 
 // sentinelTexts are the texts of errors that are compared by identity.
 var sentinelTexts = map[error]string{
-	syscall.ECONNREFUSED: "nothing listens there", syscall.EHOSTUNREACH: "no way leads there",
-	syscall.ENETUNREACH: "no way leads there",
-	syscall.ECONNRESET:  "the connection was cut", syscall.EPIPE: "the connection was cut",
-	net.ErrClosed:    "the connection was cut",
-	context.Canceled: "it was given up", io.EOF: "it ended too early", io.ErrUnexpectedEOF: "it ended too early",
+	syscall.ECONNREFUSED: "nothing listens there", syscall.EHOSTUNREACH: "no route to it",
+	syscall.ENETUNREACH: "no route to it",
+	syscall.ECONNRESET:  "the connection was lost", syscall.EPIPE: "the connection was lost",
+	net.ErrClosed:    "the connection was lost",
+	context.Canceled: "it was cancelled", io.EOF: "it ended too early", io.ErrUnexpectedEOF: "it ended too early",
 }
 
 // syntax says what is not JSON, and where.

@@ -150,7 +150,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		w.Header().Set("Retry-After", "2")
 		writeRefusal(w, http.StatusServiceUnavailable, "unavailable",
-			"Too many requests are under way (AO_MAX_CONNECTIONS); come again later")
+			"Too many requests are in progress (AO_MAX_CONNECTIONS); try again later")
 	default:
 		l.next.ServeHTTP(w, r)
 	}

@@ -64,7 +64,7 @@ func (p Endpoints) Listen(ctx context.Context, r *Registry, log *slog.Logger) (c
 		open = append(open, s)
 		go func() {
 			if err := s.Serve(httpserver.Listen(l, nil)); !errors.Is(err, http.ErrServerClosed) {
-				log.Error("serving metrics or profiles has failed", "setting", at.setting, "err", err)
+				log.Error("server of metrics or profiles failed", "setting", at.setting, "err", err)
 			}
 		}()
 		log.Info("serving metrics or profiles", "setting", at.setting, "url", "http://"+l.Addr().String()+at.path)

@@ -92,7 +92,7 @@ func getOrCreate[T interface{ family() Family }](r *Registry, want Family, f fun
 	}
 	same, ok := old.(T)
 	if !ok || same.family().Kind != want.Kind || !slices.Equal(same.family().Labels, want.Labels) {
-		panic(fmt.Sprintf("metric %s is made twice, and differently", want.Name))
+		panic(fmt.Sprintf("metric %s is created twice, with different definitions", want.Name))
 	}
 	return same
 }

@@ -36,8 +36,8 @@ func (r *Registry) sampled(name, help, kind string, typ prometheus.ValueType, la
 // CertificateExpiry is the family of the expiry times of certificates, which several parts of a process have.
 func (r *Registry) CertificateExpiry() *Sampled {
 	return r.Gauge("ao_certificate_expiry_timestamp_seconds",
-		"When a certificate ends, as Unix time: http, that of the HTTP API; nats, that of the NATS server at "+
-			"the other end; nats_client, the one that NATS is shown.", "certificate", "connection")
+		"When a certificate expires, as Unix time. http: the HTTP API's; nats: the NATS server's; nats_client: the "+
+			"one that is sent to NATS.", "certificate", "connection")
 }
 
 type source struct{ sample func(*Scrape) }

@@ -98,7 +98,7 @@ func (r *Request) check() error {
 		{"mode", r.Mode != Sync && r.Mode != AsyncPoll &&
 			r.Mode != AsyncCallback, "mode must be sync, async_poll or async_callback"},
 		{"session_id", r.Type == Resume &&
-			r.SessionID == "", "resume_session needs session_id: which session goes on?"},
+			r.SessionID == "", "resume_session needs session_id: which session continues?"},
 		{"agent_name", r.Type == Start &&
 			r.AgentName == "", "agent_name is required to start a session; GET /agents lists them"},
 		{"timeout_seconds", r.TimeoutSeconds != nil &&

@@ -34,6 +34,6 @@ func ReadHeartbeat(body []byte) (b Heartbeat, err error) {
 }
 
 var errHeartbeatTooLarge = fault.Newf(fault.TooLarge,
-	"a heartbeat may have %d bytes, %d attempts and %d idle sessions: "+
-		"name the attempts in several heartbeats, and list fewer idle sessions", maxHeartbeatBytes,
+	"a heartbeat may have at most %d bytes, %d attempts and %d idle sessions: name the attempts in several "+
+		"heartbeats, and list fewer idle sessions", maxHeartbeatBytes,
 	MaxHeartbeatAttempts, MaxHeartbeatIdle)

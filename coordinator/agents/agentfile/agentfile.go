@@ -185,7 +185,7 @@ func explain(err error, path string) error {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		reason = "this coordinator may not write there"
 	case errors.Is(err, fs.ErrNotExist):
-		reason = "it is not there any more"
+		reason = "it no longer exists"
 	case errors.Is(err, context.DeadlineExceeded):
 		reason, kind = "another process has the folder locked; try again", fault.Unavailable
 	default:

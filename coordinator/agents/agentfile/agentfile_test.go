@@ -130,7 +130,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		&fs.PathError{Op: "write", Path: "p", Err: syscall.EDQUOT}: {fault.Unavailable, "its disk is full"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EACCES}:  {fault.Conflict, "may not write there"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EROFS}:   {fault.Conflict, "may not write there"},
-		&fs.PathError{Op: "open", Path: "p", Err: syscall.ENOENT}:  {fault.Conflict, "not there any more"},
+		&fs.PathError{Op: "open", Path: "p", Err: syscall.ENOENT}:  {fault.Conflict, "no longer exists"},
 		&fs.PathError{Op: "open", Path: "p", Err: syscall.EIO}: {fault.Unavailable,
 			"file system returned an error"},
 	} {

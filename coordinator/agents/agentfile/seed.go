@@ -62,7 +62,7 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 	var noFiles []error
 	for _, name := range slices.Sorted(maps.Keys(union(shipped, n.Copied))) {
 		if shipped[name] != nil && !shipped[name].defined(name) {
-			noFiles = append(noFiles, fmt.Errorf("the definition of agent %s is no regular file", name))
+			noFiles = append(noFiles, fmt.Errorf("the definition of agent %s is not a regular file", name))
 			continue
 		}
 		done, err := s.syncAgent(&n, name, shipped[name], copies[name])
@@ -228,7 +228,7 @@ func readAgents(dir string) (map[string]agentFiles, error) {
 		return nil, err
 	}
 	if len(all) > maxAgents {
-		return nil, fmt.Errorf("%s has %d agents, %d are copied at most", dir, len(all), maxAgents)
+		return nil, fmt.Errorf("%s has %d agents; at most %d are copied", dir, len(all), maxAgents)
 	}
 	agents := map[string]agentFiles{}
 	for _, path := range all {
@@ -254,7 +254,7 @@ func readAgent(dir, top string, inFolder bool) (agentFiles, error) {
 			return err
 		}
 		if size += int(info.Size()); len(u) == maxFiles || size > maxBytes {
-			return fmt.Errorf("%s has more than %d files or %d bytes, which is not copied", filepath.Join(dir, top),
+			return fmt.Errorf("%s has more than %d files or %d bytes, too much to copy", filepath.Join(dir, top),
 				maxFiles, maxBytes)
 		}
 		text, err := os.ReadFile(filepath.Join(dir, at))

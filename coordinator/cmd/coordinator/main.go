@@ -16,8 +16,9 @@ func main() {
 	var cfg serve.Config
 	var level, format string
 	cfg.HTTP.Settings = config.Load(config.Program{
-		Name:  "coordinator",
-		About: "The coordinator of Agent Orchestrator: takes runs over HTTP and NATS, and sees them through."},
+		Name: "coordinator",
+		About: "The coordinator of Agent Orchestrator: accepts runs over HTTP and NATS, and follows them to their " +
+			"end."},
 		append(cfg.Settings(), config.LogLevel.To(&level), config.LogFormat.To(&format))...)
 	cfg.Log = config.Logger(os.Stderr, level, format)
 

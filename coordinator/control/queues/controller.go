@@ -164,7 +164,7 @@ func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) 
 		if t.cfg.Runners.Affects(a.QueuedSeq) {
 			return true, t.cfg.Runners.FailDamaged(ctx, a, "its queue has an acknowledgement for it")
 		}
-		t.cfg.Log.Warn("a queue is past a run that nobody has; its consumer is created again", "queue", a.Queue,
+		t.cfg.Log.Warn("consumer has passed a run that still waits; recreating it", "queue", a.Queue,
 			"sequence", a.QueuedSeq)
 		if err := t.cfg.Consumers.DeleteTaskQueue(ctx, a.Queue); err != nil {
 			return false, err

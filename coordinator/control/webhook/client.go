@@ -119,7 +119,7 @@ func outcome(host string, status int) Attempt {
 	case status >= 200 && status < 300:
 		a.Delivered = true
 	case status == http.StatusGone:
-		a.Permanent, a.Reason = true, host+" answered 410 Gone: it wants no more callbacks"
+		a.Permanent, a.Reason = true, host+" answered 410 Gone: it accepts no more callbacks"
 	case status >= 300 && status < 400:
 		a.Reason = fmt.Sprintf("%s answered %d, a redirect; callbacks follow none, give the address that it leads to",
 			host, status)
@@ -200,7 +200,7 @@ func (c *Client) reason(ctx context.Context, u *url.URL, err error) string {
 		return host + " has an address that is not public; callbacks go there only where AO_CALLBACK_NETWORKS " +
 			"allows its network"
 	case errors.Is(ctx.Err(), context.Canceled):
-		return "The coordinator broke the delivery off"
+		return "The coordinator cancelled the delivery"
 	case ctx.Err() != nil:
 		return fmt.Sprintf("%s did not answer in time (%v)", host, c.timeout)
 	case isName && name.IsNotFound:

@@ -117,7 +117,8 @@ func TestAnswers(t *testing.T) {
 		{307, Attempt{Status: 307,
 			Reason: "127.0.0.1 answered 307, a redirect; callbacks follow none, give the address that it leads to"}},
 		{404, Attempt{Status: 404, Reason: "127.0.0.1 answered 404 Not Found"}},
-		{410, Attempt{Status: 410, Permanent: true, Reason: "127.0.0.1 answered 410 Gone: it wants no more callbacks"}},
+		{410, Attempt{Status: 410, Permanent: true, Reason: "127.0.0.1 answered 410 Gone: it accepts no more " +
+			"callbacks"}},
 		{503, Attempt{Status: 503, Reason: "127.0.0.1 answered 503 Service Unavailable"}},
 	} {
 		t.Run(http.StatusText(tt.status), func(t *testing.T) {
@@ -297,7 +298,7 @@ func TestASlowReceiver(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if a := c.Deliver(ctx, url, "id", at, nil); a.Delivered || !strings.Contains(a.Reason, "broke the delivery off") {
+	if a := c.Deliver(ctx, url, "id", at, nil); a.Delivered || !strings.Contains(a.Reason, "cancelled the delivery") {
 		t.Errorf("got %+v", a)
 	}
 }

@@ -39,7 +39,7 @@ func (p Policy) Valid() error {
 		name := strings.TrimPrefix(h, "*.")
 		if _, err := netip.ParseAddr(name); err != nil && h != "*" && checkName(strings.ToLower(name)) != "" {
 			return fault.Newf(fault.Invalid,
-				"AO_CALLBACK_HOSTS: %.80q is not a host; give names like hooks.example.com or "+
+				"AO_CALLBACK_HOSTS: %.80q is not a host; use names like hooks.example.com or "+
 					"*.example.com, or * for any", h)
 		}
 	}
@@ -66,8 +66,8 @@ func (p Policy) Check(rawURL string) error {
 // target returns a URL that passes Check.
 func (p Policy) target(rawURL string) (*url.URL, error) {
 	if !p.Enabled() {
-		return errURL("is refused: HTTP callbacks are disabled here; whoever runs the coordinator enables them by " +
-			"naming the allowed hosts in AO_CALLBACK_HOSTS; otherwise leave it out")
+		return errURL("is refused: HTTP callbacks are disabled here; the coordinator's operator enables them with " +
+			"AO_CALLBACK_HOSTS, the allowed hosts; otherwise omit it")
 	}
 	u, err := parseURL(rawURL)
 	if err != nil {
@@ -86,12 +86,12 @@ func (p Policy) target(rawURL string) (*url.URL, error) {
 	}
 	if !p.allowsHost(host) {
 		return errURL("goes to %.80q, which is not among the hosts allowed by AO_CALLBACK_HOSTS; send another, or "+
-			"ask whoever runs the coordinator to add it", host)
+			"ask the coordinator's operator to add it", host)
 	}
 	switch {
 	case literal && !p.allows(addr):
-		return errURL("goes to an address that is not public; send one that is, or ask whoever runs the " +
-			"coordinator to allow its network in AO_CALLBACK_NETWORKS")
+		return errURL("goes to an address that is not public; send one that is, or ask the coordinator's operator " +
+			"to allow its network in AO_CALLBACK_NETWORKS")
 	case !literal && isLocal(host) && !p.allowsPrivate(netip.AddrFrom4([4]byte{127, 0, 0, 1})) &&
 		!p.allowsPrivate(netip.IPv6Loopback()):
 		return errURL("goes to the coordinator's own machine; send a public one")
@@ -125,9 +125,9 @@ func parseURL(rawURL string) (*url.URL, error) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return errURL("has the scheme %.20q; send one with https", u.Scheme)
 	case u.User != nil:
-		return errURL("holds a user or password; leave them out, the receiver knows the coordinator by the signature")
+		return errURL("contains a user or password; omit them: the receiver knows the coordinator by the signature")
 	case strings.Contains(rawURL, "#"):
-		return errURL("has a fragment, which no receiver would see; leave it out")
+		return errURL("has a fragment, which no receiver would see; omit it")
 	}
 	if port := strings.TrimPrefix(u.Host[strings.LastIndexByte(u.Host, ']')+1:], u.Hostname()); port != "" {
 		if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {

@@ -31,14 +31,14 @@ func keys(secrets string) ([][]byte, error) {
 		}
 		if !ok || err != nil || len(key) < 24 || len(key) > 64 {
 			return nil, fault.New(fault.Invalid, "",
-				"AO_CALLBACK_SECRET: a secret is whsec_ and 24 to 64 bytes in base64; make one with: echo "+
+				"AO_CALLBACK_SECRET: a secret is whsec_ and 24 to 64 bytes in base64; create one with: echo "+
 					"whsec_$(openssl rand -base64 32)")
 		}
 		all = append(all, key)
 	}
 	if len(all) == 0 {
 		return nil, fault.New(fault.Invalid, "",
-			"AO_CALLBACK_SECRET is empty, and callbacks must be signed; make one with: echo whsec_$(openssl "+
+			"AO_CALLBACK_SECRET is empty, but callbacks must be signed; create one with: echo whsec_$(openssl "+
 				"rand -base64 32)")
 	}
 	return all, nil

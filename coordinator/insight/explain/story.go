@@ -304,7 +304,7 @@ func (n *narrator) callback(near []bus.Message) {
 	for _, m := range slices.Backward(near) { // a turn before may have been in vain
 		var c run.Callback
 		if m.Seq <= n.t.Turn+1 && json.Unmarshal(m.Body, &c) == nil && slices.Contains(c.Children, n.t.Run.ID) {
-			n.add(m, 0, stepCallback, fmt.Sprintf("run %s tells the parent session %s that it ended", c.Turn(),
+			n.add(m, 0, stepCallback, fmt.Sprintf("run %s reports its end to the parent session %s", c.Turn(),
 				n.t.Run.Parent))
 			return
 		}
@@ -316,7 +316,7 @@ func (n *narrator) tells(near []bus.Message) {
 	for _, m := range near {
 		var c run.Callback
 		if json.Unmarshal(m.Body, &c) == nil && !c.Suppressed && c.Turn() == n.t.Run.ID {
-			n.add(m, 0, stepCallback, fmt.Sprintf("this turn tells its session that %s ended",
+			n.add(m, 0, stepCallback, fmt.Sprintf("this turn reports to its session that %s ended",
 				count(len(c.Children), "run")))
 			return
 		}

@@ -64,7 +64,7 @@ func noRequestWaits(t *testing.T, other int) {
 		wg.Go(func() {
 			err := d.do(c)
 			if f := fault.Of(err); err == nil || f.Kind != fault.Unavailable || f.RetryAfter == 0 ||
-				f.Message != "NATS does not answer; what was asked for may have been done, and asking again is safe" {
+				f.Message != "NATS does not answer; the request may have been carried out, and repeating it is safe" {
 				t.Errorf("%s: got %v", d.name, err)
 			}
 			answers <- err

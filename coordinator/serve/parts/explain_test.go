@@ -106,7 +106,7 @@ func TestExplainCallbacks(t *testing.T) {
 		words != "accepted queued claimed completed webhook callback" {
 		t.Errorf("the child: %s", words)
 	}
-	if last["callback"] != "run "+turn.Spec.ID+" tells the parent session "+parent.SessionID+" that it ended" ||
+	if last["callback"] != "run "+turn.Spec.ID+" reports its end to the parent session "+parent.SessionID ||
 		!strings.HasPrefix(last["webhook"], "a delivery of the webhook failed: 503: ") ||
 		!strings.Contains(last["webhook"], "; the next delivery is at 20") {
 		t.Errorf("the child: %v", last)
@@ -115,7 +115,7 @@ func TestExplainCallbacks(t *testing.T) {
 		t.Errorf("where to is shown: %s", raw)
 	}
 	words, last = story(explained(t, c, turn.Spec.ID))
-	if !strings.HasPrefix(words, "callback accepted") || last["callback"] != "this turn tells its session that "+
+	if !strings.HasPrefix(words, "callback accepted") || last["callback"] != "this turn reports to its session that "+
 		"1 run ended" {
 		t.Errorf("the turn: %s %v", words, last)
 	}

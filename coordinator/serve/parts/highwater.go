@@ -76,8 +76,8 @@ func (c *Coordinator) checkSecret(ctx context.Context) error {
 	}
 	s, err := c.bus.State(ctx)
 	if err == nil && s.Msgs > 0 {
-		err = fault.New(fault.Internal, "", "NATS has a history, and has lost the deployment's secret (bucket "+
-			"secrets), which makes it readable; restore a backup with 'ao restore'")
+		err = fault.New(fault.Internal, "", "NATS has a history but has lost the deployment's secret (bucket "+
+			"secrets), which is needed to read it; restore a backup with 'ao restore'")
 	}
 	return err
 }

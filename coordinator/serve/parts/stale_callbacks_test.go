@@ -55,7 +55,7 @@ func TestAnInheritedParentClosesNoCircle(t *testing.T) {
 	f.ends(turn.Spec.ID, said("ok"))
 	_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+a.SessionID+`","prompt":"x","mode":"async_callback"}`),
 		"", "")
-	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "for ever") {
+	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "forever") {
 		t.Errorf("got %v", err)
 	}
 }

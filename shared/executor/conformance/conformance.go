@@ -231,7 +231,8 @@ func (x *examiner) checkStdout(p *proc) {
 
 // checkLeftovers checks for processes that outlived a program that ended by itself.
 func (x *examiner) checkLeftovers(p *proc) {
-	x.should(nameLeft, len(p.live) == 0, "", fmt.Sprintf("processes %v live on and are killed; wait for what you start",
+	x.should(nameLeft, len(p.live) == 0, "", fmt.Sprintf("processes %v are left and are killed; wait for what you "+
+		"start",
 		p.live))
 }
 
@@ -290,8 +291,9 @@ func (x *examiner) checkStop() {
 	ok := p.waitEnd(x.Grace)
 	p.kill()
 	x.must(nameStop, ok, "",
-		fmt.Sprintf("it lives %v after SIGTERM and needs SIGKILL: what it had to say by then is lost", x.Grace))
-	x.must(nameStopTree, len(p.left) == 0, "", fmt.Sprintf("processes %v live on: they left the process group", p.left))
+		fmt.Sprintf("it is still alive %v after SIGTERM and needs SIGKILL: its last output is lost", x.Grace))
+	x.must(nameStopTree, len(p.left) == 0, "", fmt.Sprintf("processes %v are left: they left the process "+
+		"group", p.left))
 }
 
 // once runs a oneshot program with a document. The error says how it failed.

@@ -70,7 +70,8 @@ func (x *examiner) persistent() {
 	p.write(line)
 	p.closeStdin()
 	ended := p.waitEnd(x.Grace)
-	if x.must(nameShutdown, ended, "", fmt.Sprintf("it lives %v after the shutdown line and the end of its stdin",
+	if x.must(nameShutdown, ended, "", fmt.Sprintf("it is still alive %v after the shutdown line and the end of its "+
+		"stdin",
 		x.Grace)) {
 		x.should(nameCode, p.code == 0, "", p.why())
 	}
@@ -94,7 +95,7 @@ func (x *examiner) resumed() {
 		return
 	}
 	p.closeStdin()
-	x.should(nameEOF, p.waitEnd(x.Grace), "", fmt.Sprintf("it lives %v after the end of its stdin", x.Grace))
+	x.should(nameEOF, p.waitEnd(x.Grace), "", fmt.Sprintf("it is still alive %v after the end of its stdin", x.Grace))
 }
 
 // begin starts a process with its document and waits for the answer.

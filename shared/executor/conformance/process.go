@@ -266,7 +266,7 @@ func (p *proc) next(n int, timeout time.Duration) (stdoutLine, int, error) {
 				return all[n], n + 1, nil
 			}
 			if looksLike.MatchString(all[n].raw) && !all[n].ok {
-				return stdoutLine{}, n, fmt.Errorf("a line that is no JSON: %.120q", all[n].raw)
+				return stdoutLine{}, n, fmt.Errorf("a line that is not JSON: %.120q", all[n].raw)
 			}
 		}
 		select {
@@ -295,7 +295,7 @@ func (p *proc) badLines() (bad []string, beside string) {
 		case l.ok && l.err != nil:
 			bad = append(bad, fmt.Sprintf("line %d: %v", i+1, l.err))
 		case !l.ok && looksLike.MatchString(l.raw):
-			bad = append(bad, fmt.Sprintf("line %d is no JSON: %.80q", i+1, l.raw))
+			bad = append(bad, fmt.Sprintf("line %d is not JSON: %.80q", i+1, l.raw))
 		case !l.ok && strings.TrimSpace(l.raw) != "":
 			beside += l.raw + "\n"
 		}

@@ -79,10 +79,10 @@ func enabled() (bool, error) {
 		return false, nil
 	case "", "otlp":
 	default:
-		return false, fmt.Errorf(`OTEL_TRACES_EXPORTER %q: spans can be sent by "otlp" only; "none" sends none`, e)
+		return false, fmt.Errorf(`OTEL_TRACES_EXPORTER %q: use "otlp" or "none"`, e)
 	}
 	if p := setting("PROTOCOL"); p != "" && p != "http/protobuf" {
-		return false, fmt.Errorf("%s %q: only http/protobuf is spoken; set it to that, and the endpoint to the "+
+		return false, fmt.Errorf("%s %q: only http/protobuf is supported; set it to that, and the endpoint to the "+
 			"collector's HTTP port, for example http://127.0.0.1:4318", variable("PROTOCOL"), p)
 	}
 	return true, nil
@@ -154,7 +154,7 @@ func (q *loggingClient) logError(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if now := time.Now(); q.lastLogged.IsZero() || now.Sub(q.lastLogged) >= logInterval {
-		q.log.Warn("spans not sent; the runs go on", "spans", q.lost, "err", err)
+		q.log.Warn("spans not sent; runs are not affected", "spans", q.lost, "err", err)
 		q.lastLogged, q.lost = now, 0
 	}
 }

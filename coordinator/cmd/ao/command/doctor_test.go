@@ -60,7 +60,7 @@ func TestDoctor(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Path == "/doctor" {
 			w.WriteHeader(http.StatusUnauthorized)
-			fmt.Fprint(w, `{"error":"unauthorized","message":"This token is unknown here"}`)
+			fmt.Fprint(w, `{"error":"unauthorized","message":"Unknown token"}`)
 			return
 		}
 		fmt.Fprint(w, `{"status":"ready"}`)

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutNewAgent = `Make the folder of a new agent, with everything in place: change what is in it.
+const aboutNewAgent = `Create the folder of a new agent, complete with an example to change.
 
 A procedural agent is a program; its folder belongs into a runner's agents_dir. An autonomous agent is run by a
 model; its folder belongs into the coordinator's folder of agents. Without --dir the folder is made where
@@ -26,13 +26,13 @@ func agentNewCommand(a *app) *cobra.Command {
 	var procedural, autonomous bool
 	var dir string
 	c := &cobra.Command{
-		Use: "new NAME --procedural | --autonomous", Short: "Make the folder of a new agent", Long: aboutNewAgent,
+		Use: "new NAME --procedural | --autonomous", Short: "Create the folder of a new agent", Long: aboutNewAgent,
 		Args:    exactlyOne("the agent's name"),
 		Example: "  ao agents new word-count --procedural\n  ao agents new note-taker --autonomous --dir ./agents",
 	}
 	c.Flags().BoolVar(&procedural, "procedural", false, "a command-line program")
 	c.Flags().BoolVar(&autonomous, "autonomous", false, "run by a model")
-	c.Flags().StringVar(&dir, "dir", "", "the folder of agents in which the agent's folder is made")
+	c.Flags().StringVar(&dir, "dir", "", "the folder of agents in which to create the agent's folder")
 	c.MarkFlagsMutuallyExclusive("procedural", "autonomous")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	c.RunE = func(_ *cobra.Command, args []string) error {
@@ -85,7 +85,7 @@ func writeAgent(folder, name, kind string) error {
 	}
 	err := os.Mkdir(folder, 0o755)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already; take another name, or remove it", folder)
+		return fmt.Errorf("%s already exists; use another name, or remove it", folder)
 	}
 	if err != nil {
 		return err

@@ -53,7 +53,7 @@ func TestNewAgent(t *testing.T) {
 			before, _ := os.ReadFile(filepath.Join(tt.want, "agent.json"))
 			_, errs, code = ao(t, "http://127.0.0.1:1", "", args...)
 			after, _ := os.ReadFile(filepath.Join(tt.want, "agent.json"))
-			if code != exitFailed || !strings.Contains(errs, tt.want+" is there already") ||
+			if code != exitFailed || !strings.Contains(errs, tt.want+" already exists") ||
 				string(after) != string(before) {
 				t.Errorf("again: %d %s", code, errs)
 			}

@@ -53,14 +53,14 @@ func TestTokens(t *testing.T) {
 		want string
 	}{
 		{"tokens revoke ci", exitFailed, `there is no token "ci"`},
-		{"tokens create --name me --scope read", exitFailed, `there is a token "me" already`},
+		{"tokens create --name me --scope read", exitFailed, `token "me" already exists`},
 		{"tokens create --name a/b --scope read", exitUsage, `name "a/b"`},
 		{"tokens create --name a --scope all", exitUsage, `scope "all": use read, run or admin`},
 		{"tokens create --name a", exitUsage, `missing --scope`},
 		{"tokens create --name a --scope read --expires soon", exitUsage,
 			`expires "soon": write a duration such as 720h or 30d`},
 		{"tokens create --name a --scope read --expires -1h", exitUsage, `write a duration`},
-		{"tokens list --file " + file + "x", exitFailed, "'ao tokens create' makes it"},
+		{"tokens list --file " + file + "x", exitFailed, "'ao tokens create' creates it"},
 	} {
 		if out, errs, code := ao(t, "", "", strings.Fields(tt.args)...); code != tt.code ||
 			!strings.Contains(errs, tt.want) || out != "" {

@@ -19,7 +19,8 @@ func upCommand(a *app) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			a.parsed = true
 			if a.up == nil {
-				return errors.New("this ao has no servers in it; use the ao of a release, or scripts/up in a checkout")
+				return errors.New("this build of ao contains no servers; use the ao of a release, or scripts/up in " +
+					"a checkout")
 			}
 			a.up(args)
 			return nil

@@ -67,7 +67,7 @@ func (c Config) coordinator(ctx context.Context) ([]health.Result, *health.Repor
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
 		return []health.Result{
 			health.Failed("coordinator", "set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens "+
-				"create' makes one", "the coordinator refuses the token: %v", err)}, nil
+				"create' creates one", "the coordinator refuses the token: %v", err)}, nil
 	}
 	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized ||
 		refused.Status == http.StatusForbidden) {
