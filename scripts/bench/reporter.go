@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"ao/coordinator/record"
 	"ao/coordinator/serve"
 	"ao/nats/bus"
+	"ao/nats/subject"
 	"ao/scripts/try"
 	"ao/shared/config"
 	"ao/shared/executor"
@@ -121,5 +123,7 @@ func historyRole(ctx context.Context) {
 	defer nc.Close()
 	b := try.Must(bus.Open(nc, bus.Config{Log: warnLogger()}))
 	try.Check(b.Setup(ctx))
-	writeHistory(ctx, b, n)
+	keys := record.NewKeys()
+	try.Check(keys.Read(ctx, b.Bucket(subject.Secrets)))
+	writeHistory(ctx, b, n, keys.Of)
 }

@@ -44,21 +44,11 @@ func (b *bench) compare(ctx context.Context, all []contender) error {
 
 // turn runs one round of one contender.
 func (b *bench) turn(ctx context.Context, c contender, m *totals) (err error) {
-	s, err := c.launch(ctx, b, plan{contender: c, slots: b.slots})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		err = s.withLogs(err)
-		s.end()
-	}()
-	if err := b.warm(ctx, s); err != nil {
-		return err
-	}
-	r, err := b.measureBurst(ctx, s)
-	if err != nil {
-		return err
-	}
+	defer caught(&err)
+	s := must(c.launch(ctx, b, plan{contender: c, slots: b.slots}))
+	defer s.close()
+	check(b.warm(ctx, s))
+	r := must(b.measureBurst(ctx, s))
 	m.accepted, m.completed = append(m.accepted, r.accepted), append(m.completed, r.completed)
 	if m.cpu == nil {
 		m.cpu = map[string][]time.Duration{}
@@ -72,19 +62,14 @@ func (b *bench) turn(ctx context.Context, c contender, m *totals) (err error) {
 		into *latencies
 	}{{b.low, s.accept, &m.low}, {b.share * r.completed, s.accept, &m.high}}
 	if s.answer != nil {
-		most, err := b.measureAnswered(ctx, s)
-		if err != nil {
-			return err
-		}
+		most := must(b.measureAnswered(ctx, s))
 		m.answered = append(m.answered, most)
 		loads = append(loads, loads[0], loads[1])
 		loads[2].how, loads[3].how, loads[3].rate = s.answer, s.answer, b.share*most
 	}
 	for i, load := range loads {
 		began, took, late, err := b.measurePaced(ctx, s, load.rate, load.how)
-		if err != nil {
-			return err
-		}
+		check(err)
 		if late > time.Second {
 			b.logf("%s: at %.0f jobs/s the producer itself was %s late", c.name, load.rate, late)
 		}

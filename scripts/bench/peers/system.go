@@ -55,30 +55,28 @@ type system struct {
 // launchSystem starts servers with build, then workers.
 func launchSystem(ctx context.Context, b *bench, p plan, build func(s *system) error) (_ *system, err error) {
 	defer caught(&err)
-	dir := must(os.MkdirTemp(b.dir, "system-"))
-	s := &system{dir: dir}
-	check(os.Chmod(dir, 0o711))
-	if err := build(s); err != nil {
-		err = s.withLogs(err)
-		s.end()
-		return nil, err
-	}
-	workers := max(p.workers, 1)
-	if p.idle {
-		workers = 0
-	}
-	for i := range workers {
-		var env []string
-		if p.hold {
-			env = []string{"AO_BENCH_HOLD=1", "AO_PEERS_HOLD=1"}
-		}
-		if err := s.addWorker(ctx, fmt.Sprintf("worker-%d", i+1), env...); err != nil {
-			err = s.withLogs(err)
-			s.end()
-			return nil, err
-		}
+	s := &system{dir: must(os.MkdirTemp(b.dir, "system-"))}
+	if err := s.start(ctx, p, build); err != nil {
+		defer s.end()
+		return nil, s.withLogs(err)
 	}
 	return s, nil
+}
+
+func (s *system) start(ctx context.Context, p plan, build func(s *system) error) (err error) {
+	defer caught(&err)
+	check(os.Chmod(s.dir, 0o711))
+	check(build(s))
+	var env []string
+	if p.hold {
+		env = []string{"AO_BENCH_HOLD=1", "AO_PEERS_HOLD=1"}
+	}
+	for i := range max(p.workers, 1) {
+		if !p.idle {
+			check(s.addWorker(ctx, fmt.Sprintf("worker-%d", i+1), env...))
+		}
+	}
+	return nil
 }
 
 // addWorker starts a worker and waits until it takes jobs.
@@ -203,11 +201,20 @@ func (s *system) startRole(kind, name string, env ...string) (*proc, error) {
 // logFile returns the log file of a process.
 func (s *system) logFile(name string) string { return filepath.Join(s.dir, name+".log") }
 
+// close is deferred: it ends the system, and adds the last lines of its logs to the error of a failed check.
+func (s *system) close() {
+	defer s.end()
+	switch r := recover().(type) {
+	case nil:
+	case failure:
+		panic(failure{s.withLogs(r.error)})
+	default:
+		panic(r)
+	}
+}
+
 // withLogs adds the last lines of all logs to an error.
 func (s *system) withLogs(err error) error {
-	if err == nil {
-		return nil
-	}
 	files, _ := filepath.Glob(s.logFile("*"))
 	for _, path := range files {
 		text, _ := os.ReadFile(path)
