@@ -159,7 +159,7 @@ func (k *Keeper) Verify(ctx context.Context, unreadable uint64) ([]Damage, error
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(Every / 5):
+		case <-time.After(raiseEvery / 5):
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"ao/shared/fault"
 )
 
-// Every is how often the mark is raised at most.
-const Every = time.Second
+// raiseEvery is how often the mark is raised at most.
+const raiseEvery = time.Second
 
 // markKey is the mark's key in the bucket.
 const markKey = "runs"
@@ -99,7 +99,7 @@ func (k *Keeper) locked(ctx context.Context, f func() error) error {
 
 // Run keeps the mark until ctx ends, and raises it a last time then.
 func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(Every / 10)
+	tick := time.NewTicker(raiseEvery / 10)
 	defer tick.Stop()
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -124,7 +124,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // after the connection was lost.
 func (k *Keeper) Reconcile(ctx context.Context) error {
 	err := k.locked(ctx, func() error {
-		if settled(k) && (time.Since(k.reconciled) < Every || idle(k)) {
+		if settled(k) && (time.Since(k.reconciled) < raiseEvery || idle(k)) {
 			return nil
 		}
 		k.reconciled = time.Now()
@@ -270,7 +270,7 @@ func believeAfter(clustered bool) time.Duration {
 	if clustered {
 		return stream.SuspectTimeout
 	}
-	return Every / 2
+	return raiseEvery / 2
 }
 
 // doubtful records a damage that has been seen for long enough. The caller holds mu.
@@ -322,7 +322,7 @@ func (k *Keeper) raise(ctx context.Context) error {
 	stale := seq < next.Seq || s.Last < seq // it is being read again
 	ended := len(next.Removing) != len(k.known.Removing)
 	age := time.Since(next.Written)
-	fresh := age > 0 && age < Every*9/10 && !k.closing // another coordinator has raised it
+	fresh := age > 0 && age < raiseEvery*9/10 && !k.closing // another coordinator has raised it
 	durable := k.durable(seq)
 	if !stale && (ended || k.rev == 0 || !fresh && (seq > next.Seq || durable > next.Durable)) {
 		next.Seq, next.Last = seq, last

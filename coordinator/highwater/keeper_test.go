@@ -78,7 +78,7 @@ func TestDoubt(t *testing.T) {
 				k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "one",
 					Log: slog.New(slog.DiscardHandler)})
 				pass := func(length time.Duration) {
-					for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(Every / 10) {
+					for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(raiseEvery / 10) {
 						if err := k.Reconcile(t.Context()); err != nil {
 							t.Fatal(err)
 						}

@@ -41,7 +41,7 @@ type Bulk struct {
 type Index interface {
 	Spec(ctx context.Context, id string) (run.Spec, error)
 	Session(ctx context.Context, id string) (run.Session, error)
-	Lists
+	lists
 }
 
 // NewBulk makes a Bulk. redeliver tries the webhook of a run again.

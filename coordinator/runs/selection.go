@@ -40,8 +40,8 @@ type Refused struct {
 	Error *fault.Fault `json:"error"`
 }
 
-// Lists lists and counts runs.
-type Lists interface {
+// lists lists and counts runs.
+type lists interface {
 	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
 	Count(ctx context.Context, q projection.Query) (projection.Count, error)
 	Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)

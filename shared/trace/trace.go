@@ -24,7 +24,7 @@ import (
 // The headers of W3C Trace Context.
 const (
 	HeaderParent = "traceparent"
-	HeaderState  = "tracestate"
+	headerState  = "tracestate"
 )
 
 // The attributes of spans. No attribute contains parameters, prompts, results or keys.
@@ -192,7 +192,7 @@ func Extract(ctx context.Context, header map[string][]string) context.Context {
 		return ctx
 	}
 	return ContextWith(ctx, &run.Trace{Parent: parent[0],
-		State: strings.Join(values(header, "Tracestate", HeaderState), ",")})
+		State: strings.Join(values(header, "Tracestate", headerState), ",")})
 }
 
 // values are the values of a header, spelled as in HTTP or as in NATS.
@@ -233,9 +233,9 @@ func InjectTrace(h http.Header, t *run.Trace) {
 		return
 	}
 	h.Set(HeaderParent, t.Parent)
-	h.Del(HeaderState)
+	h.Del(headerState)
 	if t.State != "" {
-		h.Set(HeaderState, t.State)
+		h.Set(headerState, t.State)
 	}
 }
 
@@ -284,4 +284,4 @@ func (c carrier) Set(key, value string) {
 	c.t.State = value
 }
 
-func (c carrier) Keys() []string { return []string{HeaderParent, HeaderState} }
+func (c carrier) Keys() []string { return []string{HeaderParent, headerState} }

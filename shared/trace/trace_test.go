@@ -60,9 +60,9 @@ func TestArrived(t *testing.T) {
 			if got == nil || got.Parent != tt.parent || got.State != tt.rest {
 				t.Fatalf("got %+v, want %q and %q", got, tt.parent, tt.rest)
 			}
-			out := http.Header{HeaderState: {"old=1"}}
+			out := http.Header{headerState: {"old=1"}}
 			Inject(ContextWith(t.Context(), got), out)
-			if out.Get(HeaderParent) != tt.parent || out.Get(HeaderState) != tt.rest && tt.rest != "" {
+			if out.Get(HeaderParent) != tt.parent || out.Get(headerState) != tt.rest && tt.rest != "" {
 				t.Errorf("sent on as %v", out)
 			}
 		})

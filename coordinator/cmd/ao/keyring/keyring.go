@@ -34,9 +34,9 @@ type Options struct {
 
 // The states of a file.
 const (
-	Made    = "made"
-	Kept    = "kept"
-	Changed = "changed" // rewritten, because its inputs have changed
+	stateMade    = "made"
+	stateKept    = "kept"
+	stateChanged = "changed" // rewritten, because its inputs have changed
 )
 
 // File is a file that exists now.
@@ -63,7 +63,7 @@ type UserInfo struct {
 
 // Changed reports whether any file was created or rewritten.
 func (r *Result) Changed() bool {
-	return slices.ContainsFunc(r.Files, func(f File) bool { return f.State != Kept })
+	return slices.ContainsFunc(r.Files, func(f File) bool { return f.State != stateKept })
 }
 
 // Make creates what is missing. A second call changes nothing, and completes a call that was interrupted.
@@ -178,16 +178,16 @@ func (r *Result) write(name string, mode fs.FileMode, text []byte) error {
 // writeDerived writes a file without secrets that is derived from other files, if its content differs.
 func (r *Result) writeDerived(name, what, text string) error {
 	have, err := r.read(name)
-	state := Kept
+	state := stateKept
 	switch {
 	case err != nil:
 		return err
 	case have == nil:
-		state = Made
+		state = stateMade
 	case string(have) != text:
-		state = Changed
+		state = stateChanged
 	}
-	if state != Kept {
+	if state != stateKept {
 		err = r.write(name, public, []byte(text))
 	}
 	r.record(name, state, what)
@@ -252,14 +252,14 @@ func (r *Result) user(name string, role users.Role, profiles []users.Profile, ex
 			return c, fmt.Errorf("%s belongs to a %s with the profiles %v, not %v; remove it to create a new one",
 				r.path(file), c.Role, c.Profiles, profiles)
 		}
-		r.record(file, Kept, describe(c.User))
+		r.record(file, stateKept, describe(c.User))
 		return c, nil
 	}
 	c, err := users.New(name, role, profiles...)
 	if err == nil {
 		err = r.write(file, secret, c.File())
 	}
-	r.record(file, Made, describe(c.User))
+	r.record(file, stateMade, describe(c.User))
 	return c, err
 }
 
@@ -278,9 +278,9 @@ func (r *Result) tokens() error {
 	if err != nil && !missing {
 		return err
 	}
-	state := Kept
+	state := stateKept
 	if missing {
-		state = Made
+		state = stateMade
 	}
 	var files []File
 	for _, name := range []string{"admin", "run"} {
@@ -290,11 +290,11 @@ func (r *Result) tokens() error {
 			return err
 		}
 		if text != nil && !missing { // it may have been revoked; do not undo that
-			files = append(files, File{file, Kept, what})
+			files = append(files, File{file, stateKept, what})
 			continue
 		}
 		if !missing {
-			state = Changed
+			state = stateChanged
 			if err := revoke(r.path(hashes), name); err != nil {
 				return err
 			}
@@ -306,7 +306,7 @@ func (r *Result) tokens() error {
 		if err != nil {
 			return err
 		}
-		files = append(files, File{file, map[bool]string{true: Changed, false: Made}[text != nil], what})
+		files = append(files, File{file, map[bool]string{true: stateChanged, false: stateMade}[text != nil], what})
 	}
 	r.record(hashes, state, "hashes of the API tokens (AO_API_TOKENS)")
 	r.Files = append(r.Files, files...)

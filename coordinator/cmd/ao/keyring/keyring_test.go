@@ -174,7 +174,7 @@ func TestLater(t *testing.T) {
 	}
 	states := func(r *Result) (changed []string) {
 		for _, f := range r.Files {
-			if f.State == Changed {
+			if f.State == stateChanged {
 				changed = append(changed, f.Path)
 			}
 		}
@@ -261,13 +261,13 @@ func TestAFolderOfAnOlderVersion(t *testing.T) {
 		t.Errorf("what could not be kept was written over:\n%s", got[conf])
 	}
 	write(text + "system_account: SYS\n")
-	for _, want := range []string{Changed, Kept} {
+	for _, want := range []string{stateChanged, stateKept} {
 		r, err := Make(Options{Dir: dir, Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range r.Files {
-			if f.Path == conf && f.State != want || strings.HasSuffix(f.Path, ".nk") && f.State != Kept {
+			if f.Path == conf && f.State != want || strings.HasSuffix(f.Path, ".nk") && f.State != stateKept {
 				t.Errorf("%s is %s", f.Path, f.State)
 			}
 		}

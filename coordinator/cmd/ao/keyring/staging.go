@@ -21,9 +21,9 @@ func (r *Result) stagingFolders(w Options) error {
 		if err != nil {
 			return err
 		}
-		state := Kept
+		state := stateKept
 		if _, err := os.Stat(dir); err != nil {
-			state = Made
+			state = stateMade
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err

@@ -57,8 +57,8 @@ func (r *Result) storeLimit(dir string, f disk.StoreUsage, sharing int, requeste
 		"in bytes. Its configuration includes it in the block jetstream.\nmax_file_store: %d\n", size))
 	if err != nil && current > 0 {
 		r.Files[len(r.Files)-1] = File{
-			name, Kept, fmt.Sprintf("storage limit of NATS, still %d MiB; %d MiB could not be written: %v", current>>20,
-				size>>20, err)}
+			name, stateKept, fmt.Sprintf("storage limit of NATS, still %d MiB; %d MiB could not be written: %v",
+				current>>20, size>>20, err)}
 		return nil // a full disk must not keep an existing deployment from starting
 	}
 	return err

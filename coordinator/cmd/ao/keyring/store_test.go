@@ -53,19 +53,19 @@ func TestTheStoreOfNATSFollowsItsDisk(t *testing.T) {
 	}
 	got, f := store(0)
 	near("new", got, 192<<20)
-	if f.State != Made {
+	if f.State != stateMade {
 		t.Errorf("the new file is %s", f.State)
 	}
 	d.Leave(200 << 20)
 	got, f = store(0)
 	near("it still fits", got, 192<<20)
-	if f.State != Kept {
+	if f.State != stateKept {
 		t.Errorf("what still fits is %s", f.State)
 	}
 	d.Leave(100 << 20)
 	got, f = store(0)
 	near("it does not fit", got, 75<<20)
-	if f.State != Changed {
+	if f.State != stateChanged {
 		t.Errorf("what does not fit is %s", f.State)
 	}
 	d.Free()
@@ -90,7 +90,7 @@ func TestTheStoreOfNATSFollowsItsDisk(t *testing.T) {
 	d.Fill()
 	got, f = store(0)
 	near("a full disk keeps what was written", got, 128<<20)
-	if f.State != Kept || !strings.Contains(f.What, "no space left") {
+	if f.State != stateKept || !strings.Contains(f.What, "no space left") {
 		t.Errorf("a full disk: %+v", f)
 	}
 }
@@ -128,7 +128,7 @@ func TestServersOnOneDiskShareIt(t *testing.T) {
 // stream there.
 func TestTheFolderForBatchesIsThatOfTheServer(t *testing.T) {
 	dir, data := t.TempDir(), t.TempDir()
-	for _, state := range []string{Made, Kept} {
+	for _, state := range []string{stateMade, stateKept} {
 		r, err := Make(Options{Dir: dir, Now: now, Staging: []string{data}})
 		if err != nil {
 			t.Fatal(err)

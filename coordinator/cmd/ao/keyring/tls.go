@@ -76,7 +76,7 @@ func (r *Result) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey,
 				"'ao init --tls', and give its ca.crt to every client", r.path(file),
 				cert.NotAfter.Format(time.DateOnly))
 		}
-		r.record(file+".key", Kept, what)
+		r.record(file+".key", stateKept, what)
 		return cert, key, nil
 	}
 	key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -90,7 +90,7 @@ func (r *Result) authority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey,
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	cert, err = r.sign(file, template, template, key, key)
-	r.record(file+".key", Made, what)
+	r.record(file+".key", stateMade, what)
 	return cert, key, err
 }
 
@@ -101,9 +101,9 @@ func (r *Result) certificate(file, of string, w Options, ca *x509.Certificate, c
 		return err
 	}
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
-	state := Made
+	state := stateMade
 	if have != nil {
-		state = Changed
+		state = stateChanged
 		for _, ip := range have.IPAddresses {
 			hosts = append(hosts, ip.String())
 		}
@@ -116,7 +116,7 @@ func (r *Result) certificate(file, of string, w Options, ca *x509.Certificate, c
 	}
 	what := "certificate " + of
 	if have != nil && !missing && w.Now.Before(have.NotAfter.Add(-renewal)) && have.CheckSignatureFrom(ca) == nil {
-		r.record(file+".crt", Kept, what+", good until "+have.NotAfter.Format(time.DateOnly))
+		r.record(file+".crt", stateKept, what+", good until "+have.NotAfter.Format(time.DateOnly))
 		return nil
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
