@@ -20,7 +20,6 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
-	"ao/worker/gateway"
 )
 
 // TestMain turns the test binary into an executor program.
@@ -189,7 +188,7 @@ func TestGateway(t *testing.T) {
 func TestExecutorsHoldNoCredential(t *testing.T) {
 	var asked, by string
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		asked, by = r.Header.Get(gateway.HeaderSession)+" "+r.URL.Path, r.Header.Get("Authorization")
+		asked, by = r.Header.Get(runnerapi.HeaderSession)+" "+r.URL.Path, r.Header.Get("Authorization")
 	}))
 	t.Cleanup(api.Close)
 	for name, value := range map[string]string{"AO_NATS_URL": "nats://u:nats-secret@h", "AO_API_TOKENS": "/api-tokens",

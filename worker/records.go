@@ -121,7 +121,7 @@ func (s *recordBuilder) ended(a *attempt, o run.Outcome, events uint64,
 		body, err = r.Encode()
 	}
 	if len(body) > maxRecord {
-		r.Error = fault.New(fault.Internal, cmp.Or(codeOf(r.Error), "result_too_large"),
+		r.Error = fault.New(fault.Internal, cmp.Or(codeOf(r.Error), run.CodeTooLarge),
 			"the end record of the run is too large")
 		r.Status, r.Result = run.Failed, nil
 		body, err = r.Encode()
@@ -170,7 +170,7 @@ func (s *recordBuilder) storeResult(a *attempt, r *run.Ended) {
 		r.Status = run.Failed
 		code := "result_not_stored"
 		if refusal.Kind == fault.TooLarge {
-			code = "result_too_large"
+			code = run.CodeTooLarge
 		}
 		r.Error = fault.New(fault.TooLarge, code, refusal.Message).With("size", len(raw)).With("limit", s.maxResult)
 	case r.Error != nil:

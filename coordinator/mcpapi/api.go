@@ -69,9 +69,6 @@ func (l *keepAliveWriter) start(every time.Duration) {
 	})
 }
 
-// parentHeader names the session of the calling agent. The worker sets it for its executors.
-const parentHeader = "X-Agent-Session-Id"
-
 // call is a call of a tool.
 type call struct {
 	*exchange

@@ -15,6 +15,7 @@ import (
 
 	"ao/coordinator/access"
 	"ao/shared/fault"
+	"ao/shared/runnerapi"
 	"ao/shared/strictjson"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -97,7 +98,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 		return
 	}
 	x := &exchange{who: who, ctx: ctx, w: &keepAliveWriter{ResponseWriter: w},
-		headerSession: r.Header.Get(parentHeader), stored: stored,
+		headerSession: r.Header.Get(runnerapi.HeaderSession), stored: stored,
 		from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
 	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))

@@ -11,6 +11,7 @@ import (
 	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/strictjson"
 )
 
@@ -29,13 +30,13 @@ func (x *call) parent() (string, error) {
 	switch {
 	case own != "" && x.headerSession != "" && x.headerSession != own:
 		return "", fault.Newf(fault.Forbidden, "%s names session %.80q, and the token is that of session %s; leave "+
-			"the header out", parentHeader, x.headerSession, own).With("field", parentHeader)
+			"the header out", runnerapi.HeaderSession, x.headerSession, own).With("field", runnerapi.HeaderSession)
 	case own != "" || x.headerSession == "":
 		return own, nil
 	}
 	if run.CheckSessionID(x.headerSession) != nil {
-		return "", fault.Newf(fault.Invalid, "%s %.80q is not a session id (ses_…)", parentHeader, x.headerSession).
-			With("field", parentHeader)
+		return "", fault.Newf(fault.Invalid, "%s %.80q is not a session id (ses_…)", runnerapi.HeaderSession,
+			x.headerSession).With("field", runnerapi.HeaderSession)
 	}
 	return x.headerSession, nil
 }
@@ -113,7 +114,7 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 	if mode == run.AsyncCallback && parent == "" {
 		return nil, fault.Newf(fault.Invalid, "mode async_callback needs a session that is called back, and this "+
 			"call comes from none: send the header %s with its id, as agents do that Agent Orchestrator runs; or use "+
-			"mode sync or async_poll", parentHeader).With("field", "mode")
+			"mode sync or async_poll", runnerapi.HeaderSession).With("field", "mode")
 	}
 	body, err := request(x.args, kind, mode, parent)
 	if err != nil {

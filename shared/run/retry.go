@@ -5,6 +5,9 @@ import "time"
 // CodeDisconnected is the error code of an attempt whose worker is gone.
 const CodeDisconnected = "runner_disconnected"
 
+// CodeTooLarge is the error of a run whose result is larger than a result may be.
+const CodeTooLarge = "result_too_large"
+
 // AllowsRetry reports whether the run's definition allows another attempt after the n-th.
 func (s *Spec) AllowsRetry(n int) bool { return n < s.Attempts }
 

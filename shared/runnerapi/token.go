@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// HeaderSession names the session of an agent that calls the API. The worker sets it for its executors.
+const HeaderSession = "X-Agent-Session-Id"
+
 // TokenPrefix begins every session token, so that none is mistaken for an API token.
 const TokenPrefix = "aos_"
 

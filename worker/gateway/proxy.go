@@ -15,12 +15,10 @@ import (
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/runnerapi"
 	"ao/shared/tlsroots"
 	"ao/shared/trace"
 )
-
-// HeaderSession names the session for which the API is called.
-const HeaderSession = "X-Agent-Session-Id"
 
 // newTransport returns the transport to the API: no proxy, no response timeout.
 func newTransport(believes *tls.Config) *http.Transport {
@@ -39,8 +37,8 @@ func (c call) mcp() (any, error) { return c.forward("/mcp") }
 func (c call) api() (any, error) { return c.forward("/" + strings.Join(c.path[1:], "/")) }
 
 // strippedHeaders identify a client or its origin; the API only gets the gateway's own.
-var strippedHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", HeaderSession, "Origin", "Referer",
-	"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Connection", "Upgrade"}
+var strippedHeaders = []string{"Authorization", "Proxy-Authorization", "Cookie", runnerapi.HeaderSession, "Origin",
+	"Referer", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Connection", "Upgrade"}
 
 // forward proxies the request to the API as this session and streams the response.
 func (c call) forward(path string) (any, error) {
@@ -61,7 +59,7 @@ func (c call) forward(path string) (any, error) {
 			p.Out.URL = &url.URL{Scheme: base.Scheme, Host: base.Host, Path: strings.TrimSuffix(base.Path, "/") + path,
 				RawQuery: p.In.URL.RawQuery}
 			p.Out.Host = base.Host
-			p.Out.Header.Set(HeaderSession, c.run.Invocation.SessionID)
+			p.Out.Header.Set(runnerapi.HeaderSession, c.run.Invocation.SessionID)
 			p.Out.Header.Set("Authorization", "Bearer "+c.run.Token())
 			if p.Out.Header.Get(trace.HeaderParent) == "" {
 				trace.InjectTrace(p.Out.Header, c.run.Trace)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ao/shared/runnerapi"
 )
 
 // api is the orchestrator's API as the gateway sees it: it returns the request and its session.
@@ -28,7 +30,7 @@ func api(t *testing.T) *httptest.Server {
 			w.Header().Set("Location", "/runs/run_9")
 			w.WriteHeader(http.StatusCreated)
 		}
-		fmt.Fprintf(w, "%s %s by %s with %q; %q %q %q host %v", r.Method, r.URL, r.Header.Get(HeaderSession),
+		fmt.Fprintf(w, "%s %s by %s with %q; %q %q %q host %v", r.Method, r.URL, r.Header.Get(runnerapi.HeaderSession),
 			r.Header.Get("Authorization"), r.Header.Get("Cookie"),
 			r.Header.Get("X-Forwarded-For")+r.Header.Get("Forwarded"), body,
 			r.Host == r.Context().Value(http.LocalAddrContextKey).(fmt.Stringer).String())
@@ -63,11 +65,11 @@ func TestForward(t *testing.T) {
 	_, d, _ := open(t, Config{}, func(r *Run) { r.API = func() string { return s.URL + "/base" } })
 	forge := func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer stolen")
-		r.Header.Set(HeaderSession, "ses_other")
+		r.Header.Set(runnerapi.HeaderSession, "ses_other")
 		r.Header.Set("Cookie", "x=y")
 		r.Header.Set("X-Forwarded-For", "10.0.0.1")
 		r.Header.Set("Forwarded", "for=10.0.0.1")
-		r.Header.Set("Connection", HeaderSession+", Authorization") // hop by hop: would be taken off
+		r.Header.Set("Connection", runnerapi.HeaderSession+", Authorization") // hop by hop: would be taken off
 	}
 	as := ` by ses_1 with "Bearer aos_1"; "" "" `
 	for _, tt := range []struct{ method, path, body, want string }{

@@ -41,7 +41,6 @@ const (
 	CodeTimeout     = "timeout"
 	CodeNotFound    = "command_not_found"
 	codeNotRunnable = "command_not_runnable"
-	codeTooLarge    = "result_too_large"
 )
 
 const (
@@ -120,7 +119,7 @@ func outcome(exit process.Exit, err, late error, limit time.Duration, most int) 
 		return failed(exit, most, exit.Fault(codeFailed))
 	}
 	if exit.StdoutCut > 0 && isPartialJSON(exit.Stdout[:most/2]) {
-		return failed(exit, most, fault.New(fault.Internal, codeTooLarge, fmt.Sprintf(
+		return failed(exit, most, fault.New(fault.Internal, run.CodeTooLarge, fmt.Sprintf(
 			"the command wrote more than %d bytes of JSON, the limit of a result (AO_MAX_PAYLOAD): write less, or "+
 				"store it elsewhere and write its location", most)).With("limit", most))
 	}

@@ -45,7 +45,6 @@ const (
 	codeNotFound    = "executor_not_found"
 	codeNotRunnable = "executor_not_runnable"
 	codeUnreadable  = "executor_result_unreadable"
-	codeTooLarge    = "result_too_large"
 )
 
 const (

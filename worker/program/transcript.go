@@ -58,7 +58,7 @@ func (t *transcript) finalResult(own []byte, cut int64, most int) (*run.Result, 
 
 // tooLarge is the failure of a program whose output exceeds the limit of a result.
 func tooLarge(most int) *fault.Fault {
-	return fault.New(fault.Internal, codeTooLarge, fmt.Sprintf(
+	return fault.New(fault.Internal, run.CodeTooLarge, fmt.Sprintf(
 		"the executor wrote more than %d bytes, the limit of a result (AO_MAX_PAYLOAD): write less, or store it "+
 			"elsewhere and write its location", most)).With("limit", most)
 }
@@ -93,7 +93,7 @@ func (t *transcript) parse(raw []byte) (l executor.Line, ok bool, err error) {
 		switch kind := string(m[1]); {
 		case len(raw) > t.maxLine:
 			l.Type, ok, t.usesProtocol = kind, true, true
-			err = fault.New(fault.TooLarge, codeTooLarge, fmt.Sprintf("it has more than %d bytes", t.maxLine))
+			err = fault.New(fault.TooLarge, run.CodeTooLarge, fmt.Sprintf("it has more than %d bytes", t.maxLine))
 		case kind == executor.LineResult, t.usesProtocol && endsTurn(kind): // cut off: the result is unreadable
 			l.Type, ok, err = kind, true, fault.New(fault.Invalid, "", "it is not JSON")
 		}
@@ -148,7 +148,7 @@ func endsTurn(kind string) bool {
 func (t *transcript) failUnreadable(kind string, why *fault.Fault, raw []byte) {
 	code := codeUnreadable
 	if why.Kind == fault.TooLarge {
-		code = codeTooLarge
+		code = run.CodeTooLarge
 	}
 	t.unreadable, t.failure = true, fault.New(fault.Internal, code, "the executor's "+kind+" line is unreadable: "+
 		why.Message)

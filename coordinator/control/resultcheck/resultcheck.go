@@ -142,7 +142,7 @@ func tooLarge(end *run.Ended) *run.Ended {
 		end.Status = run.Failed
 	}
 	end.Checked, end.Result, end.Body = "", nil, nil
-	end.Error = fault.New(fault.Internal, "result_too_large", fmt.Sprintf(
+	end.Error = fault.New(fault.Internal, run.CodeTooLarge, fmt.Sprintf(
 		"The runner's result leaves no room for the check's outcome in a record of %d bytes; runners store large "+
 			"results as payloads", run.MaxEndRecord))
 	return end
