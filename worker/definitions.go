@@ -34,8 +34,8 @@ type definitions struct {
 	older     map[string]map[string]definition // by agent and hash
 	missing   map[string]bool                  // programs of older ones that were not there at the last look
 	refused   map[string]string                // names that coordinators refused, and why
-	announced string                           // the state that coordinators were told last
-	again     time.Time                        // when to tell them once more; zero: when it changes
+	announced string                           // the state that was last reported to coordinators
+	again     time.Time                        // when to report it once more; zero: when it changes
 	notBefore time.Time                        // after a failure
 	failure   string
 }
@@ -226,7 +226,7 @@ func (d *definitions) brokenFiles() []agent.BrokenFile {
 	return all[:min(len(all), maxBroken)]
 }
 
-// due reports whether coordinators are to be told: the state changed, or they refused a part of it some time ago.
+// due reports whether a report is due: the state changed, or coordinators refused a part of it some time ago.
 func (d *definitions) due(state string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,8 +237,8 @@ func (d *definitions) due(state string) bool {
 // announceAgain is how long after a refusal a part is announced again.
 const announceAgain = time.Minute
 
-// accepted notes the state that coordinators were told, and their answer. One of an older version keeps no older
-// definitions, so that another one is to be told.
+// accepted notes the reported state, and the answer. A coordinator of an older version keeps no older definitions, so
+// the state is reported again.
 func (d *definitions) accepted(state string, r runnerapi.Registered) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -248,7 +248,7 @@ func (d *definitions) accepted(state string, r runnerapi.Registered) {
 	}
 }
 
-// failed notes that coordinators were not told, and reports whether the reason is another one than before.
+// failed notes that the report failed, and reports whether the reason is another one than before.
 func (d *definitions) failed(err error) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

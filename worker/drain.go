@@ -59,7 +59,7 @@ func (w *Worker) drain(request context.Context, why string) {
 			w.endAll(errShutdown)
 		case <-now:
 			now, grace = nil, nil
-			w.log.Warn("told to stop immediately, ending the running executors", "runs", w.attempts.runIDs())
+			w.log.Warn("immediate stop requested, ending the running executors", "runs", w.attempts.runIDs())
 			w.endAll(errShutdown)
 		}
 	}

@@ -59,7 +59,7 @@ const (
 	hasWebhook   // it has a callback_url
 	deleted      // its session was deleted
 	callbackTurn // it is a callback turn
-	suppressed   // its parent is not told: one of the two was stopped with its tree
+	suppressed   // without a callback: it or its parent was stopped with its tree
 	hasSchema    // it has an output schema: its result is reported, and checked
 )
 

@@ -49,7 +49,7 @@ type Callbacks struct {
 	Delivered     int `json:"delivered"`
 	Waiting       int `json:"waiting"`
 	Undeliverable int `json:"undeliverable"`
-	Suppressed    int `json:"suppressed"` // stopped with a tree: nobody is told
+	Suppressed    int `json:"suppressed"` // stopped with a tree: no callback
 }
 
 // Webhooks are ended runs with a callback_url.

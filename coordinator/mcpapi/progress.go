@@ -62,7 +62,7 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 		wg.Go(func() {
 			defer leave()
 			if err := a.follow(ctx, session, id, send); err != nil && ctx.Err() == nil {
-				a.log.Debug("progress not told", "run", id, "err", err)
+				a.log.Debug("progress not sent", "run", id, "err", err)
 			}
 		})
 	}

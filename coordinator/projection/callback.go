@@ -241,10 +241,10 @@ func (s *session) reply() (parent, mode string) {
 //   - for each parent with pending children, the newest run before the oldest of them, and the newest claimed run, from
 //     which it resumes;
 //   - the same for each session with an unclaimed turn.
-func (f *reducer) lowWater(told time.Time) uint64 {
+func (f *reducer) lowWater(kept time.Time) uint64 {
 	k := lowWaterScan{f: f, least: f.seq + 1, oldest: map[*session]*row{}, resumed: map[*session]bool{}}
 	for _, r := range f.callbacks.recent {
-		if r.At.After(told) {
+		if r.At.After(kept) {
 			k.least = r.Seq
 			break
 		}
@@ -263,7 +263,7 @@ type lowWaterScan struct {
 	resumed map[*session]bool // sessions that continue, or will
 }
 
-// child keeps a run of which its parent has yet to be told.
+// child keeps a run whose callback is pending.
 func (k *lowWaterScan) child(r *row) {
 	if p := k.f.parentOf(r); p != nil {
 		k.least = min(k.least, r.First)
@@ -288,7 +288,7 @@ func (k *lowWaterScan) open() {
 	}
 }
 
-// owed keeps what parents and receivers have yet to be told.
+// owed keeps pending callbacks and webhooks.
 func (k *lowWaterScan) owed() {
 	for p := range k.f.pending {
 		for _, r := range p.pending {

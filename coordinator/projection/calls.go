@@ -86,7 +86,7 @@ func sessionOf(f *reducer, s *session) run.Session {
 	return v
 }
 
-// PendingCallback is a parent session with nothing open, and the ended children it has yet to be told of.
+// PendingCallback is a parent session with nothing open, and its ended children whose callback is pending.
 type PendingCallback struct {
 	ReadAt      time.Time // when it was read
 	Session     string
@@ -103,7 +103,7 @@ type PendingCallback struct {
 // maxTold is how many children one turn reports at most. The next turn reports more.
 const maxTold = 1000
 
-// Child is an ended run of which its parent has yet to be told.
+// Child is an ended run whose callback is pending.
 type Child struct {
 	RunID, SessionID string
 	Status           run.Status

@@ -21,18 +21,19 @@ func (s *session) isWith(runner string) bool {
 	return s.statusRun().Runner == runner || s.lastEnded != nil && s.lastEnded.Runner == runner
 }
 
-// now notes a runner's idle processes, and tells live readers which sessions became idle or stopped being idle.
-func (i *idles) now(runner string, sessions map[ident]bool, told *liveChanges) {
+// now notes a runner's idle processes. It adds the sessions that became idle, or stopped being idle, to the changes for
+// live readers.
+func (i *idles) now(runner string, sessions map[ident]bool, changes *liveChanges) {
 	for id := range i.reported[runner].sessions {
 		if i.of[id] == runner && !sessions[id] {
 			delete(i.of, id)
-			told.add(id.text(sessionPrefix))
+			changes.add(id.text(sessionPrefix))
 		}
 	}
 	for id := range sessions {
 		if i.of[id] != runner {
 			i.of[id] = runner
-			told.add(id.text(sessionPrefix))
+			changes.add(id.text(sessionPrefix))
 		}
 	}
 	if len(sessions) == 0 {

@@ -24,7 +24,7 @@ func (x *Index) Affinity(session string) run.Demands {
 	})
 }
 
-// UndeliveredRun returns a run of the session of which its parent has yet to be told; empty: none.
+// UndeliveredRun returns a run of the session whose callback is pending; empty: none.
 func (x *Index) UndeliveredRun(session string) string {
 	return read(x.p, func(f *reducer) string {
 		for r := range f.session(session).rows() {

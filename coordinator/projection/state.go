@@ -155,7 +155,7 @@ type trees struct {
 	children    childIndex
 	parents     map[ident]ident     // of deleted sessions, so that a tree shows what is below them
 	stopping    map[*row]bool       // open runs that are to be stopped with their tree
-	suppressing map[*session][]*row // ended children of which the session is not told, until a record says so
+	suppressing map[*session][]*row // ended children whose callback is suppressed, until a record says so
 	changed     bool                // there are more since the last call of StoppingTrees
 }
 
@@ -274,7 +274,7 @@ type session struct {
 	firstRow, last *row // its runs, linked in stream order
 	lastEnded      *row
 	live           []*row   // open ones, in that order
-	pending        []*row   // ended children of which it has yet to be told, in the order of their ends
+	pending        []*row   // ended children whose callback is pending, in the order of their ends
 	Bound          *binding // what its executor bound last, nil: nothing
 	open           int32    // how many of live are queued or claimed
 	runs           int32

@@ -165,7 +165,7 @@ func (ts *trees) stopAbove(id string) (h TreeStop) {
 	return h
 }
 
-// checkNewRun stops a new run below a stopped tree, or a turn that reports children nobody is to be told of.
+// checkNewRun stops a new run below a stopped tree, or a turn that reports only children with suppressed callbacks.
 func (ts *trees) checkNewRun(r *row) {
 	if h := ts.stopAbove(r.session.Parent); h.Seq != 0 {
 		r.Suppressed = r.Parent == r.session.Parent || ts.stopAbove(r.Parent).Seq != 0

@@ -38,7 +38,7 @@ func (x *Worklist) DueCallbacks() []PendingCallback {
 	})
 }
 
-// DueCallback returns what a parent session can be told now; not ok: nothing.
+// DueCallback returns the callback of a parent session that is due now; not ok: nothing.
 func (x *Worklist) DueCallback(session string) (PendingCallback, bool) {
 	return read2(x.p, func(f *reducer) (PendingCallback, bool) {
 		s := f.session(session)
@@ -112,10 +112,10 @@ func (x *Worklist) Webhook(id string) (at Webhook, call run.CallbackState, ok bo
 }
 
 // Prunable returns the sequence before which history may be truncated. It is never past an open run, nor past a
-// callback record written after told (decision 0014). It leaves keep of the runs that ended after old.
-func (x *Worklist) Prunable(keep int, old, told time.Time) uint64 {
+// callback record written after called (decision 0014). It leaves keep of the runs that ended after old.
+func (x *Worklist) Prunable(keep int, old, called time.Time) uint64 {
 	return read(x.p, func(f *reducer) uint64 {
-		left, low := f.ended, f.lowWater(told)
+		left, low := f.ended, f.lowWater(called)
 		for _, r := range f.order {
 			switch {
 			case r.Evicted:

@@ -111,7 +111,7 @@ func (p *puller) lost() bool {
 // close ends the subscription. Messages that were on their way are then in p.in.
 func (p *puller) close() { p.b.drain(p.sub) }
 
-// origin is what the reply subject of a delivery tells.
+// origin is what the reply subject of a delivery contains.
 type origin struct {
 	delivered, stream, consumer uint64
 	at                          time.Time

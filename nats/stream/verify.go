@@ -23,7 +23,7 @@ type Verifier struct {
 	Clustered func() bool                                             // a refusal may be premature, a replica may lag
 }
 
-// ConfirmTaken tells whether a refusal is final. A cluster's leader also refuses because of a write in flight,
+// ConfirmTaken reports whether a refusal is final. A cluster's leader also refuses because of a write in flight,
 // which may be lost with it.
 func (v Verifier) ConfirmTaken(ctx context.Context, subjects ...string) error {
 	if !v.Clustered() {

@@ -62,7 +62,7 @@ func cutAppends(h *House) []string {
 	return broken
 }
 
-// appendsBatch tells whether a function calls AppendBatch of the bus, or of the writer.
+// appendsBatch reports whether a function calls AppendBatch of the bus, or of the writer.
 func appendsBatch(fn *ast.FuncDecl) (found bool) {
 	ast.Inspect(fn, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {

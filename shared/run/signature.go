@@ -25,7 +25,7 @@ func SignEvent(key, subject string, body []byte) []byte {
 	return append(append(body, sum...), signatureSuffix...)
 }
 
-// SplitSignature separates the signature from a message. signedBy tells whether it was made with a key; nil:
+// SplitSignature separates the signature from a message. signedBy reports whether it was made with a key; nil:
 // there is none.
 func SplitSignature(subject string, body []byte) (bare []byte, signedBy func(key string) bool) {
 	at := len(body) - len(signatureSuffix) - hex.EncodedLen(signatureBytes) - len(signaturePrefix)

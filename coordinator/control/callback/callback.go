@@ -100,7 +100,7 @@ func (c *Controller) deliver(ctx context.Context, o projection.PendingCallback) 
 	reported, err := c.Deliver(ctx, o)
 	switch {
 	case err == nil:
-		c.Log.Info("parent told", "session", o.Session, "children", reported)
+		c.Log.Info("callback delivered", "session", o.Session, "children", reported)
 	case errors.Is(err, bus.ErrTaken):
 		c.Log.Debug("another coordinator called the parent back", "session", o.Session)
 		return nil

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Announcer tells runners their queues, so that a new queue is served at once and not after the next heartbeat.
+// Announcer sends runners their queues, so that a new queue is served at once and not after the next heartbeat.
 type Announcer struct {
 	Log     *slog.Logger
 	Runners interface {
@@ -22,10 +22,10 @@ type Announcer struct {
 	Wake func() // has Reconcile called
 
 	mu      sync.Mutex
-	pending map[string]bool // runners that are to be told
+	pending map[string]bool // runners to send them to
 }
 
-// Announce has the runners that meet w told their queues.
+// Announce lets Reconcile send their queues to the runners that meet w.
 func (a *Announcer) Announce(w runnerapi.RoutingKey) {
 	takers := a.Runners.OnlineMatches(w)
 	a.mu.Lock()
@@ -39,10 +39,10 @@ func (a *Announcer) Announce(w runnerapi.RoutingKey) {
 	a.Wake()
 }
 
-// maxConcurrent is how many runners are told at once.
+// maxConcurrent is to how many runners it sends at once.
 const maxConcurrent = 16
 
-// Reconcile tells runners their queues. The scheduler limits this to ten times a second.
+// Reconcile sends runners their queues. The scheduler limits this to ten times a second.
 func (a *Announcer) Reconcile(ctx context.Context) error {
 	a.mu.Lock()
 	pending := a.pending

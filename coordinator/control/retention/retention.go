@@ -31,7 +31,7 @@ type Controller struct {
 	}
 	History interface {
 		Confirmed() bool
-		Prunable(keep int, old, told time.Time) uint64
+		Prunable(keep int, old, called time.Time) uint64
 		Forget(first uint64)
 		LateRecords() []projection.LateRecord
 		ForgetLate(projection.LateRecord)

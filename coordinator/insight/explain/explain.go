@@ -1,4 +1,4 @@
-// Package explain tells why a run waits, or why it ended so. It writes nothing.
+// Package explain explains why a run waits, or why it ended as it did. It writes nothing.
 package explain
 
 import (

@@ -9,7 +9,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Explainer tells why runs wait, and why they ended so.
+// Explainer explains why runs wait, and why they ended as they did.
 type Explainer struct {
 	Source
 	History History

@@ -31,7 +31,7 @@ const (
 	answerLength = 16 << 10
 )
 
-// rejectedIn are the first answers that a story tells of.
+// rejectedIn are the first answers that a story contains.
 func rejectedIn(story []Step) (all []Rejected) {
 	for _, s := range story {
 		if s.rejected != nil && len(all) < mostRejected {
@@ -67,7 +67,7 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 		}
 		for _, m := range page {
 			after = m.Seq
-			for _, e := range n.Told(m) {
+			for _, e := range n.Events(m) {
 				if e.Type != run.EventMessage {
 					continue
 				}

@@ -40,8 +40,8 @@ type Source struct {
 		Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
 		Events(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
 	}
-	Key  func(run string, attempt int) string
-	Told func(bus.Message) []run.Event // the events that a message of EVENTS holds
+	Key    func(run string, attempt int) string
+	Events func(bus.Message) []run.Event // the events that a message of EVENTS holds
 }
 
 // narrator makes the story of a run from its records. It never shows a key, a nonce or a result.
@@ -73,7 +73,7 @@ type orderedStep struct {
 	n      int // of those behind the same record
 }
 
-// attempts tells the records of each attempt, in their order, up to its end. One above the attempt's version is one.
+// attempts adds the records of each attempt, in their order, up to its end. One above the attempt's version is one.
 func (n *narrator) attempts() {
 	for at, all := range n.keyed {
 		slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -101,7 +101,7 @@ func ends[T any](all []T, most int) (kept, left []T) {
 	return slices.Concat(all[:2], all[cut:]), all[2:cut]
 }
 
-// read reads a record and tells of it. What is not there says nothing; what NATS does not give is noted.
+// read reads a record and adds its step. What is not there says nothing; what NATS does not give is noted.
 func (n *narrator) read(g *errgroup.Group, get func() (bus.Message, error), say func(bus.Message)) {
 	n.readAll(g, func() ([]bus.Message, error) {
 		m, err := get()
@@ -399,7 +399,7 @@ func (n *narrator) steps(rejected []Step, attempts []int, cut bool) []Step {
 	return steps
 }
 
-// known tells what the index has of a run whose records cannot be read.
+// known returns what the index has of a run whose records cannot be read.
 func (n *narrator) known() {
 	r := n.t.Run
 	have := func(what string) bool {
@@ -433,5 +433,5 @@ func brief(text string, most int) string {
 	return text
 }
 
-// lost tells whether an error is that of a run whose runner was lost.
+// lost reports whether an error is that of a run whose runner was lost.
 func lost(f *fault.Fault) bool { return f != nil && f.Code == run.CodeDisconnected }

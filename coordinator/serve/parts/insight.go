@@ -20,7 +20,7 @@ import (
 func (c *Coordinator) wireInsight() {
 	members := c.Registry.Members
 	c.Explainer = &explain.Explainer{
-		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Told: c.History.VisibleEvents},
+		Source:  explain.Source{Records: c.bus, Key: c.keys.Of, Events: c.History.VisibleEvents},
 		History: c.History, Past: c.reads, Runners: c.Registry, Queues: c.Queues, Waits: c.Dispatch, Heard: c.Hearing,
 		Members: members, Parting: c.runnerAgents.Departure,
 		StoppedWith: runs.TreeStops{History: c.History, Stream: c.bus}.StoppedWith,
