@@ -113,7 +113,7 @@ func (d *definitions) missingPrograms() map[string]bool {
 	return missing
 }
 
-// folderBroken says why the folder was not read.
+// folderBroken returns why the folder was not read.
 func (d *definitions) folderBroken(why string) agent.BrokenFile {
 	return agent.BrokenFile{Name: filepath.Base(d.folder.Dir), Path: d.folder.Dir, Status: agent.Broken,
 		Reason: why + " (its agents keep their last good definitions)"}

@@ -22,7 +22,7 @@ type slots struct {
 	used    atomic.Int64      // slots in use
 }
 
-// defaultSlots is the number of concurrent runs where the profile sets none.
+// defaultSlots returns the number of concurrent runs where the profile sets none.
 func defaultSlots() int { return max(8, 2*runtime.NumCPU()) }
 
 func (s *slots) free() int {

@@ -36,7 +36,7 @@ type sessionState struct {
 	unconfirmed []byte // the name record of the last stored body while its commit is unknown; else nil
 }
 
-// pointer is the binding of this attempt once it has kept a state.
+// pointer returns the binding of this attempt once it has kept a state.
 func (m *sessionState) pointer() string {
 	return runnerapi.StatePointer(m.ev.attempt.ID, m.ev.attempt.Attempt)
 }

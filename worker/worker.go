@@ -155,7 +155,7 @@ func newRunner(cfg Config) runnerapi.Runner {
 	}
 }
 
-// ID is the runner's id.
+// ID returns the runner's id.
 func (w *Worker) ID() string { return w.client.id }
 
 // Ready is closed after the first successful registration; from then on the worker takes runs.

@@ -28,7 +28,7 @@ type Entry struct {
 	Expires time.Time // zero: never
 }
 
-// Hash is what is stored of a token. Tokens are random and long, so they cannot be guessed.
+// Hash returns what is stored of a token. Tokens are random and long, so they cannot be guessed.
 func Hash(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
 
 // Expired reports whether a token has expired.

@@ -33,7 +33,7 @@ var (
 // Sign signs a text with the secret of the deployment.
 type Sign func(text string) string
 
-// text is what is signed. It has the token's hash, so a pass ends with its token.
+// text returns what is signed. It has the token's hash, so a pass ends with its token.
 func (p Pass) text(k Kind, e Entry) string {
 	return fmt.Sprintf("%s|%d|%s|%s|%x", k.name, p.At.Unix(), p.ID, p.Token, e.Hash)
 }

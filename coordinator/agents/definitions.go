@@ -214,7 +214,7 @@ func errBeingChanged(name string) error {
 	return fault.Newf(fault.Conflict, "Agent %q is being changed by others; try again", name)
 }
 
-// errExists is the error for a second agent of this name. It says how to change the first.
+// errExists returns the error for a second agent of this name. It says how to change the first.
 func (k *Resolved) errExists() error {
 	switch {
 	case k.Owners != nil:
@@ -227,7 +227,7 @@ func (k *Resolved) errExists() error {
 		With("agent_name", k.Name)
 }
 
-// errOwnedByRunner is the error for changing a runner's agent.
+// errOwnedByRunner returns the error for changing a runner's agent.
 func (k *Resolved) errOwnedByRunner() error {
 	return fault.Newf(fault.Conflict, "Agent %q belongs to runner %s: change or remove it in the agents_dir of "+
 		"profile %q, or use another name. "+
@@ -236,7 +236,7 @@ func (k *Resolved) errOwnedByRunner() error {
 		With("agent_name", k.Name).With("runner_id", k.RunnerID).With("executor_profile", k.Profile)
 }
 
-// errNotEditable says why an agent that is not in the bucket cannot be changed.
+// errNotEditable returns why an agent that is not in the bucket cannot be changed.
 func (a *Catalog) errNotEditable(name string, err error) error {
 	if !errors.Is(err, bus.ErrNotFound) {
 		return bus.WriteUnanswered(err)

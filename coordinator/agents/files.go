@@ -188,7 +188,7 @@ func (a *folders) syncSeed() {
 	}
 }
 
-// lockedReason says why a file cannot be changed here; empty: it can.
+// lockedReason returns why a file cannot be changed here; empty: it can.
 func (a *folders) lockedReason(dir, path string) string {
 	if !a.write {
 		return "it is defined by a file, and AO_AGENTS_WRITABLE is off: change the file"
@@ -229,7 +229,7 @@ func (f ownFile) checkUnchanged(match Match) func(agent.Blueprint) error {
 	}
 }
 
-// errNotWritable is the error for changing an agent's file while AO_AGENTS_WRITABLE is off.
+// errNotWritable returns the error for changing an agent's file while AO_AGENTS_WRITABLE is off.
 func (f ownFile) errNotWritable() error {
 	return fault.Newf(fault.Conflict, "Agent %q is defined by a file; change the file, or switch AO_AGENTS_WRITABLE on",
 		f.Name).With("agent_name", f.Name)

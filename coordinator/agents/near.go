@@ -20,8 +20,8 @@ type None struct{ Dirs []string } // the folders that were read
 
 func (*None) Error() string { return "no such agent" }
 
-// errNone is the error for an unknown name. It names active agents whose names are near. Whoever may name an agent may
-// also list them.
+// errNone returns the error for an unknown name. It names active agents whose names are near. Whoever may name an agent
+// may also list them.
 func errNone(a *Catalog, name string) *fault.Fault {
 	text, near := fmt.Sprintf("There is no agent %q", name), near(a, name)
 	if len(near) > 0 {

@@ -56,7 +56,7 @@ func (a *Catalog) View(ctx context.Context, name string) (View, error) {
 	return k.view(a.cfg.Runners), nil
 }
 
-// Editable says why an agent cannot be changed over the API; nil: it can.
+// Editable returns why an agent cannot be changed over the API; nil: it can.
 func (a *Catalog) Editable(ctx context.Context, name string) error {
 	v, err := a.View(ctx, name)
 	if err == nil && !v.Editable {

@@ -160,7 +160,8 @@ func (a *Account) take(n int64, large bool) bool {
 	return true
 }
 
-// asks is how much of the room for large bodies n more bytes take. All that the account has leaves the reserve for it.
+// asks returns how much of the room for large bodies n more bytes take. All that the account has leaves the reserve for
+// it.
 func (a *Account) asks(n int64) int64 {
 	if a.inReserve {
 		return a.held + n

@@ -82,7 +82,7 @@ func prepare(from fs.FS) *site {
 	return s
 }
 
-// compressed is the body as small as gzip makes it; nil where it is no smaller.
+// compressed returns the body as small as gzip makes it; nil where it is no smaller.
 func compressed(raw []byte) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // a level that exists
@@ -94,10 +94,10 @@ func compressed(raw []byte) []byte {
 	return b.Bytes()
 }
 
-// Assets is the path below which the assets are. It changes with any of them, so what is below it never changes.
+// Assets returns the path below which the assets are. It changes with any of them, so what is below it never changes.
 func Assets() string { return prepared().prefix }
 
-// Asset is the file that a path below Root names; false: it is none, so the path is a page's.
+// Asset returns the file that a path below Root names; false: it is none, so the path is a page's.
 func Asset(at string) (f File, found bool) {
 	s := prepared()
 	name, below := strings.CutPrefix(at, s.prefix+"/")
@@ -111,7 +111,7 @@ func Asset(at string) (f File, found bool) {
 // IsAsset says that a path is below those of assets, of this version or another.
 func IsAsset(at string) bool { return strings.HasPrefix(at, Root+"assets/") }
 
-// Shell is the page that answers every path of a page. The nonce allows the style elements of this answer.
+// Shell returns the page that answers every path of a page. The nonce allows the style elements of this answer.
 func Shell(nonce string) []byte {
 	return []byte(strings.ReplaceAll(prepared().shell, "{{nonce}}", nonce))
 }

@@ -179,7 +179,7 @@ func (s *Store) change(ctx context.Context, at, name string, match Match, do fun
 		With("agent_name", name)
 }
 
-// errStale is the error for changing a version that the caller did not see.
+// errStale returns the error for changing a version that the caller did not see.
 func errStale(name string, now Draft) error {
 	f := fault.New(fault.Stale, "", "The draft has changed since it was read; see current, and send its ETag as "+
 		"If-Match").With("agent_name", name)

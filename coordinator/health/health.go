@@ -45,27 +45,27 @@ type Report struct {
 	Checks    []Result  `json:"checks"`
 }
 
-// Passed is a check that passed.
+// Passed returns a check that passed.
 func Passed(check, format string, args ...any) Result {
 	return Result{Check: check, Verdict: OK, Message: fmt.Sprintf(format, args...)}
 }
 
-// Failed is a check that failed, with what to do.
+// Failed returns a check that failed, with what to do.
 func Failed(check, advice, format string, args ...any) Result {
 	return Result{check, Fail, fmt.Sprintf(format, args...), advice}
 }
 
-// Warned is a check that passed with a warning, with what to do.
+// Warned returns a check that passed with a warning, with what to do.
 func Warned(check, advice, format string, args ...any) Result {
 	return Result{check, Warn, fmt.Sprintf(format, args...), advice}
 }
 
-// Skipped is a check that cannot be made from here, with how to make it.
+// Skipped returns a check that cannot be made from here, with how to make it.
 func Skipped(check, advice, format string, args ...any) Result {
 	return Result{check, Skip, fmt.Sprintf(format, args...), advice}
 }
 
-// OutdatedUsers is the warning for a users.conf of an older version; where says which one.
+// OutdatedUsers returns the warning for a users.conf of an older version; where says which one.
 func OutdatedUsers(where string) Result {
 	return Warned("nats-users", "renew nats/users.conf with 'ao init --dir' and the folder of its keys, which "+
 		"stay; then have NATS reload it, or restart an embedded one",

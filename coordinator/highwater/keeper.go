@@ -265,7 +265,7 @@ func reread(k *Keeper) {
 	k.History.Reread()
 }
 
-// believeAfter is how long a damage must be seen until it is recorded.
+// believeAfter returns how long a damage must be seen until it is recorded.
 func believeAfter(clustered bool) time.Duration {
 	if clustered {
 		return stream.SuspectTimeout

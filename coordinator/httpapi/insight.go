@@ -18,7 +18,7 @@ type insightAPI struct {
 	audits  chan struct{} // a slot for the audit in progress
 }
 
-// explain says why a run waits or how it ended. A session does not see what belongs to others.
+// explain returns why a run waits or how it ended. A session does not see what belongs to others.
 func (a *insightAPI) explain(g *gin.Context, q request) (any, error) {
 	return a.insight.Explain(g.Request.Context(), q.id, caller(g).Session != "")
 }

@@ -111,7 +111,7 @@ func overhead(body []byte) int {
 	return rest
 }
 
-// bodyError says why the SDK would not, or should not, read a body; empty: it reads it or answers itself.
+// bodyError returns why the SDK would not, or should not, read a body; empty: it reads it or answers itself.
 func bodyError(body []byte) string {
 	if !strictjson.Valid(body) {
 		return strictjson.Check(body).Error()
@@ -134,7 +134,7 @@ func bodyError(body []byte) string {
 	return ""
 }
 
-// paramsError says what is wrong with a message's parameters; empty: nothing that the SDK would not report.
+// paramsError returns what is wrong with a message's parameters; empty: nothing that the SDK would not report.
 func (m message) paramsError() string {
 	var call struct {
 		Name string         `json:"name"`

@@ -5,7 +5,7 @@ import (
 	"ao/coordinator/audit"
 )
 
-// refuses says why a caller may not call the tool; nil: it may.
+// refuses returns why a caller may not call the tool; nil: it may.
 func (t tool) refuses(who access.Caller) error {
 	if err := who.RequireScope(t.scope); err != nil {
 		return err

@@ -258,7 +258,7 @@ func (s *service) send(to string, v reply, err error, more nats.Header) *fault.F
 	return f
 }
 
-// snapshot is what `nats micro stats` shows beside its own figures.
+// snapshot returns what `nats micro stats` shows beside its own figures.
 func (c *counts) snapshot() any {
 	all := c.answered.Load() + c.refused.Load() + c.failed.Load()
 	return map[string]any{

@@ -63,7 +63,7 @@ const (
 	maxWork       = 3 * time.Second
 )
 
-// Schema is the verdict on a schema, and on an answer to it. It ends with ctx.
+// Schema returns the verdict on a schema, and on an answer to it. It ends with ctx.
 func (p *Previewer) Schema(ctx context.Context, raw []byte) (SchemaVerdict, error) {
 	var req SchemaRequest
 	if err := strictjson.DecodeFilled(raw, &req); err != nil {
@@ -86,7 +86,7 @@ func (p *Previewer) Schema(ctx context.Context, raw []byte) (SchemaVerdict, erro
 	return v, err
 }
 
-// text is the schema's text as it was sent.
+// text returns the schema's text as it was sent.
 func (req SchemaRequest) text() (json.RawMessage, error) {
 	if req.Options != nil {
 		if err := req.Options.Check(); err != nil {
@@ -116,7 +116,7 @@ func (p *Previewer) strict(o *run.OutputOptions) bool {
 	return p.WholeOnly
 }
 
-// answer is what a worker would take from an answer.
+// answer returns what a worker would take from an answer.
 func (p *Previewer) answer(ctx context.Context, s *schema.Schema, text string, strict bool) (*AnswerVerdict, error) {
 	if len(text) > maxAnswer {
 		return nil, fault.Newf(fault.Invalid, "answer is %d bytes, at most %d can be tried", len(text), maxAnswer).

@@ -50,7 +50,8 @@ func callsOf(f *reducer, r *row) (c calls) {
 	return c
 }
 
-// parentCall is the state of a run's callback to its parent. Reserved: the turn that reports it is not accepted yet.
+// parentCall returns the state of a run's callback to its parent. Reserved: the turn that reports it is not accepted
+// yet.
 func parentCall(r *row, p *session, reserved bool) *run.CallbackState {
 	switch {
 	case r.Reported && r.Suppressed:

@@ -53,7 +53,7 @@ func (f *reducer) mayComplete(r *row, mark string) bool {
 	return !a.Spec.HasOutputSchema || f.checked != nil && f.checked(r.runID(), a.AttemptNumber(), mark)
 }
 
-// errUnchecked is the error of a run that its worker reported as completed without a check of the result.
+// errUnchecked returns the error of a run that its worker reported as completed without a check of the result.
 func errUnchecked() *fault.Fault {
 	return fault.New(fault.Internal, "result_unchecked",
 		"The runner itself reported the run as completed, but a result with an output schema counts only after a "+

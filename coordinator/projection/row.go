@@ -45,8 +45,8 @@ func (a *Active) AttemptNumber() int {
 	return a.Attempt
 }
 
-// MaxVersion is the newest version that records under the current attempt's key may have. An attempt that is not queued
-// has only coordinators' records, of version 1.
+// MaxVersion returns the newest version that records under the current attempt's key may have. An attempt that is not
+// queued has only coordinators' records, of version 1.
 func (a *Active) MaxVersion() int { return max(a.RecordVersion, 1) }
 
 // open reports whether the run is queued or claimed.
@@ -95,7 +95,7 @@ func (s *session) rows() iter.Seq[*row] {
 
 func (r *row) base() run.Status { return run.Statuses[r.StatusIndex] }
 
-// shown is the status that readers see.
+// shown returns the status that readers see.
 func (r *row) shown() run.Status {
 	if r.live != nil {
 		return r.live.snap.Status

@@ -6,7 +6,7 @@ import (
 	"ao/shared/fault"
 )
 
-// StoppedError is the error of a run that is stopped before a runner claimed it.
+// StoppedError returns the error of a run that is stopped before a runner claimed it.
 func (a Active) StoppedError() *fault.Fault {
 	if h := a.TreeStop; h.Seq != 0 {
 		return fault.New(fault.Internal, "stopped",

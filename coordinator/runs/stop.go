@@ -143,7 +143,7 @@ func (s *Stopper) stopRunTree(ctx context.Context, id string) (stopped StoppedRu
 // TreeTries is how often a tree stop is written again because a run was claimed meanwhile.
 const TreeTries = 20
 
-// Changing is the error for a run or session that others change all the time.
+// Changing returns the error for a run or session that others change all the time.
 func Changing(what, id string) error {
 	return fault.Newf(fault.Unavailable, "%s %s is changing; try again", what, id).After(time.Second)
 }

@@ -90,7 +90,7 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	return s, nil
 }
 
-// errTaken is the error for a name that exists. It says whether the schema is the same.
+// errTaken returns the error for a name that exists. It says whether the schema is the same.
 func (st *Store) errTaken(ctx context.Context, s Schema) error {
 	hint := "schemas never change, so use another name"
 	if old, err := st.Schema(ctx, s.Name); err == nil && old.Description == s.Description &&

@@ -111,7 +111,7 @@ func (n *NATS) URL() string {
 	return strings.Join(all, ",")
 }
 
-// Disk is the field of bus.Config for an embedded server; nil: it is elsewhere.
+// Disk returns the field of bus.Config for an embedded server; nil: it is elsewhere.
 func (n *NATS) Disk() func() error {
 	if n.own == nil {
 		return nil
@@ -119,7 +119,7 @@ func (n *NATS) Disk() func() error {
 	return n.own.DiskError
 }
 
-// made is the field of bus.Config for an embedded server; nil: it is elsewhere.
+// made returns the field of bus.Config for an embedded server; nil: it is elsewhere.
 func (n *NATS) made() func() {
 	if n.own == nil {
 		return nil

@@ -53,7 +53,7 @@ type Config struct {
 	trail *audit.Trail // nil: the audit log is not kept in NATS
 }
 
-// Settings are the settings of a coordinator.
+// Settings returns the settings of a coordinator.
 func (c *Config) Settings() []config.Bound {
 	co := &c.Coordinator
 	return append([]config.Bound{

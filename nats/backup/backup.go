@@ -138,7 +138,7 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, written func(Stream)
 	return f.tar.Close()
 }
 
-// existingStreams are the names of the existing streams, in the order of a backup.
+// existingStreams returns the names of the existing streams, in the order of a backup.
 func existingStreams(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
 	for _, name := range order {
 		switch _, err := js.Stream(ctx, name); {

@@ -166,7 +166,7 @@ func read(from io.Reader, each func(*reader) error) (made time.Time, err error) 
 	return a.Made, nil
 }
 
-// names are the streams of a backup.
+// names returns the streams of a backup.
 func (a header) names() ([]string, error) {
 	switch a.Version {
 	case 1:
@@ -340,7 +340,7 @@ func send(ctx context.Context, nc *nats.Conn, to string, body []byte) ([]byte, e
 	return m.Data, nil
 }
 
-// config is the stream's configuration with other replicas. Since a restored stream counts as a new one, the
+// config returns the stream's configuration with other replicas. Since a restored stream counts as a new one, the
 // inbox gets metadata that keeps the keys of its messages (bus.InboxPast). So a message whose run was just
 // accepted does not create a second run.
 func (s *reader) config(replicas int) (json.RawMessage, error) {

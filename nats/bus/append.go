@@ -38,7 +38,7 @@ type pubAck struct {
 	} `json:"error"`
 }
 
-// parsePubAck is the fast path for the usual reply, {"stream":…,"seq":N}.
+// parsePubAck parses the usual reply fast, {"stream":…,"seq":N}.
 func parsePubAck(answer []byte) (seq uint64, ok bool) {
 	members := 0
 	err := strictjson.Scan(answer, func(key, value []byte) {

@@ -111,10 +111,10 @@ func (k *Bucket) Get(ctx context.Context, key string) (body []byte, rev uint64, 
 	return e.Value(), e.Revision(), nil
 }
 
-// stream is the name of the bucket's stream.
+// stream returns the name of the bucket's stream.
 func (k *Bucket) stream() string { return "KV_" + k.name }
 
-// prefix is what the subjects of the keys begin with.
+// prefix returns what the subjects of the keys begin with.
 func (k *Bucket) prefix() string { return "$KV." + k.name + "." }
 
 // deleted reports whether a message is a tombstone.
@@ -213,7 +213,7 @@ func (k *Bucket) Keys(ctx context.Context) (keys []string, bytes uint64, err err
 
 var errReplicaBehind = errors.New("the replica has not caught up")
 
-// newest is the revision of the last change, from the leader, since the consumer of a list may be at a replica
+// newest returns the revision of the last change, from the leader, since the consumer of a list may be at a replica
 // that lags. 0: there is no change, or no cluster.
 func (k *Bucket) newest(ctx context.Context) (rev uint64, err error) {
 	if !k.b.clustered() {

@@ -21,7 +21,7 @@ type Caller struct {
 
 type callerKey struct{}
 
-// CallerOf is the sender of the request that a handler of Serve was called with.
+// CallerOf returns the sender of the request that a handler of Serve was called with.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

@@ -104,7 +104,7 @@ func (b *Conn) reconnected() {
 	}
 }
 
-// CredentialID is the id of the credential we logged in with (see subject.CredentialID), "" without a login.
+// CredentialID returns the id of the credential we logged in with (see subject.CredentialID), "" without a login.
 func (b *Conn) CredentialID() string { return subject.CredentialIDOf(b.nc.Opts.InboxPrefix) }
 
 // Connected reports whether NATS is reachable now.
@@ -124,12 +124,12 @@ func (b *Conn) OnReconnect(f func()) {
 	b.onReconnect = append(b.onReconnect[:len(b.onReconnect):len(b.onReconnect)], f)
 }
 
-// withConnection is ctx that also ends when the connection is lost, and after 10 s if it has no deadline.
+// withConnection returns ctx that also ends when the connection is lost, and after 10 s if it has no deadline.
 func (b *Conn) withConnection(ctx context.Context) (context.Context, context.CancelFunc) {
 	return b.withDeadline(ctx, remaining(ctx))
 }
 
-// remaining is the time until the context's deadline, 10 s without one.
+// remaining returns the time until the context's deadline, 10 s without one.
 func remaining(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return time.Until(end)
@@ -137,7 +137,7 @@ func remaining(ctx context.Context) time.Duration {
 	return requestTimeout
 }
 
-// withDeadline is ctx that also ends when the connection is lost, and after the timeout.
+// withDeadline returns ctx that also ends when the connection is lost, and after the timeout.
 func (b *Conn) withDeadline(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	link := b.link.Load()
 	wait, fail := context.WithCancelCause(ctx)
@@ -146,7 +146,7 @@ func (b *Conn) withDeadline(ctx context.Context, timeout time.Duration) (context
 	return wait, func() { unhook(); cancel(); fail(nil) }
 }
 
-// recordTimeout is the time limit for reading or writing one record. In a cluster a reply comes soon, or never
+// recordTimeout returns the time limit for reading or writing one record. In a cluster a reply comes soon, or never
 // if the leader has died: then the next leader must be asked.
 func (b *Conn) recordTimeout() time.Duration {
 	if b.clustered() {

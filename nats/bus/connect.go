@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Options are the options of all our connections: they reconnect for ever with short jittered waits, and refuse
+// Options returns the options of all our connections: they reconnect for ever with short jittered waits, and refuse
 // to publish while disconnected instead of buffering.
 func Options(name string, log *slog.Logger) []nats.Option {
 	return []nats.Option{
@@ -104,7 +104,7 @@ func loginRefused(err error) bool {
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrNkeyButNoSigCB)
 }
 
-// RedactURL is an address, or a comma list of them, without user, password or token.
+// RedactURL returns an address, or a comma list of them, without user, password or token.
 func RedactURL(raw string) string {
 	parts := strings.Split(raw, ",")
 	for i, p := range parts {

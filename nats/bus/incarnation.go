@@ -15,7 +15,7 @@ import (
 // the last sequence of that one; a comma list after several restores. Messages up to there keep their keys.
 const InboxPastKey = "ao.inbox.before"
 
-// InboxPast is the value of InboxPastKey for an inbox that is restored now. It was created at that time, had
+// InboxPast returns the value of InboxPastKey for an inbox that is restored now. It was created at that time, had
 // given sequences up to last, and had the value before.
 func InboxPast(before string, created time.Time, last uint64) string {
 	entry := fmt.Sprintf("%s@%d", incarnation(created), last)
@@ -27,7 +27,7 @@ func InboxPast(before string, created time.Time, last uint64) string {
 
 func incarnation(created time.Time) string { return strconv.FormatInt(created.UnixNano(), 36) }
 
-// inboxKey is the key of a message. An inbox that was deleted and created again gives the same sequences to
+// inboxKey returns the key of a message. An inbox that was deleted and created again gives the same sequences to
 // other messages.
 func inboxKey(before string, created time.Time, seq uint64) string {
 	of := incarnation(created)

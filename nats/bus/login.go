@@ -61,7 +61,7 @@ func (l Login) Options() ([]nats.Option, error) {
 	return opts, err
 }
 
-// SecretFiles are the files that no other user should be able to read.
+// SecretFiles returns the files that no other user should be able to read.
 func (l Login) SecretFiles() []string { return []string{l.Creds, l.Key} }
 
 // tls is nil without settings: then TLS is used if the server requires it, and the system's authorities are trusted.
@@ -94,7 +94,7 @@ func (l Login) tls() (*tls.Config, error) {
 	return c, nil
 }
 
-// certificateHint says what to do about a certificate that one side does not accept; "" for other errors.
+// certificateHint returns what to do about a certificate that one side does not accept; "" for other errors.
 func certificateHint(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError

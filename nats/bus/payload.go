@@ -138,7 +138,7 @@ func (b *Store) leaderPart(ctx context.Context, object string) ([]byte, error) {
 	}
 }
 
-// digest is a body's checksum in the object store's format.
+// digest returns a body's checksum in the object store's format.
 func digest(body []byte) string {
 	sum := sha256.Sum256(body)
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])

@@ -127,7 +127,7 @@ func (t *Poller) pollOnce(ctx context.Context, stream, durable string) error {
 	}
 }
 
-// wanted is how many more messages to ask for. It is 0 while half of the free slots are asked for already: few
+// wanted returns how many more messages to ask for. It is 0 while half of the free slots are asked for already: few
 // requests for many messages each. The caller holds the lock.
 func (t *Poller) wanted(l *subscription) int {
 	free := min(t.free(), maxSubscriptionPending)

@@ -27,7 +27,7 @@ type ServerHealth struct {
 	MaxStore uint64 // the account's limit in bytes; 0: the server's own, which it does not report
 }
 
-// Limits is what the streams may hold in all, replicas included.
+// Limits returns what the streams may hold in all, replicas included.
 func (s ServerHealth) Limits() (sum uint64) {
 	for _, one := range s.Streams {
 		sum += one.MaxBytes * uint64(max(one.Replicas, 1))
@@ -92,7 +92,7 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 	return s, nil
 }
 
-// address is a URL without credentials, empty for a server in this process.
+// address returns a URL without credentials, empty for a server in this process.
 func address(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || strings.HasPrefix(u.Host, "pipe") {

@@ -133,7 +133,7 @@ func (b *setup) try(ctx context.Context, what string, step func(context.Context)
 	return asFault(connected, wrap(what, err))
 }
 
-// streams are the five streams. RUNS is the first: its layout decides.
+// streams returns the five streams. RUNS is the first: its layout decides.
 func (b *setup) streams() []jetstream.StreamConfig {
 	meta := map[string]string{layoutKey: layout}
 	all := []jetstream.StreamConfig{{
@@ -221,7 +221,7 @@ func (b *setup) createHalved(ctx context.Context, want jetstream.StreamConfig) (
 // servers learn late, by several seconds, what the others have reserved: space would be reserved twice.
 const combinedKey = "ao.whole"
 
-// sized is the configuration to create a stream with: RUNS with the size of all streams, the others scaled by
+// sized returns the configuration to create a stream with: RUNS with the size of all streams, the others scaled by
 // what RUNS got.
 func (b *setup) sized(want jetstream.StreamConfig) jetstream.StreamConfig {
 	if want.Name != subject.Runs {
@@ -246,7 +246,7 @@ func (b *setup) shrink(ctx context.Context, have, want jetstream.StreamConfig) (
 	return b.js.UpdateStream(ctx, have)
 }
 
-// sum is the configured size of all streams.
+// sum returns the configured size of all streams.
 func (b *setup) sum() (bytes int64) {
 	for _, cfg := range b.streams() {
 		bytes += cfg.MaxBytes
@@ -254,7 +254,7 @@ func (b *setup) sum() (bytes int64) {
 	return bytes
 }
 
-// fraction is how much of what was wanted there is, 1 at most.
+// fraction returns how much of what was wanted there is, 1 at most.
 func fraction(have, want int64) float64 {
 	if have <= 0 || have >= want {
 		return 1

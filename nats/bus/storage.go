@@ -93,7 +93,7 @@ func newSinks(b *Conn) map[string]*sink {
 	return all
 }
 
-// condition is the current state. A nil sink has an empty one that never changes.
+// condition returns the current state. A nil sink has an empty one that never changes.
 func (s *sink) condition() condition {
 	if s == nil {
 		return condition{}
@@ -179,7 +179,7 @@ func (s *sink) recovered(ctx context.Context, since time.Time) bool {
 	return time.Since(since) > 2*time.Second
 }
 
-// last is the newest sequence of the stream, if the server replies soon. It does not while it is about to write.
+// last returns the newest sequence of the stream, if the server replies soon. It does not while it is about to write.
 func (s *sink) last(ctx context.Context) (uint64, bool) {
 	ctx, done := s.b.withDeadline(ctx, firstTryTimeout)
 	defer done()
@@ -216,9 +216,9 @@ func (s *sink) probe(ctx context.Context) outcome {
 	return unknown
 }
 
-// probeRequest is the request that probe sends, nil if there is none. RUNS has to reject a record: a subject that has
-// its one message takes no other. If that message is purged meanwhile, the record is rejected too, since it expects the
-// message's sequence. A bucket has to delete a key that never exists: no name begins like it.
+// probeRequest returns the request that probe sends, nil if there is none. RUNS has to reject a record: a subject that
+// has its one message takes no other. If that message is purged meanwhile, the record is rejected too, since it expects
+// the message's sequence. A bucket has to delete a key that never exists: no name begins like it.
 func (s *sink) probeRequest(ctx context.Context) *nats.Msg {
 	if bucket, ok := strings.CutPrefix(s.stream, "KV_"); ok {
 		return &nats.Msg{Subject: "$KV." + bucket + "._probe", Header: nats.Header{"KV-Operation": {"DEL"}}}

@@ -28,7 +28,7 @@ func UsageOf(dir string) (Usage, error) {
 	return Usage{dir, uint64(s.Bavail) * uint64(s.Bsize), uint64(s.Blocks) * uint64(s.Bsize), s.Type == tmpfs}, nil
 }
 
-// SizeOf is the size of all files below a folder.
+// SizeOf returns the size of all files below a folder.
 func SizeOf(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -42,7 +42,7 @@ func SizeOf(dir string) (bytes int64) {
 	return bytes
 }
 
-// Batches is the folder in which a single server stages a stream's batches before it commits them.
+// Batches returns the folder in which a single server stages a stream's batches before it commits them.
 func Batches(store, account, stream string) string {
 	return filepath.Join(store, "jetstream", account, "streams", stream, "batches")
 }
@@ -83,9 +83,9 @@ func StoreUsageOf(dir string) (StoreUsage, error) {
 	return f, nil
 }
 
-// MaxStore is the number of bytes that the server may store: what it has and three quarters of the free space. It is
-// never less than its streams may hold. The server's own default would shrink with each restart on a filling disk until
-// it refuses everything. sharing is the number of servers on the disk. 0: the disk's size is unknown.
+// MaxStore returns the number of bytes that the server may store: what it has and three quarters of the free space. It
+// is never less than its streams may hold. The server's own default would shrink with each restart on a filling disk
+// until it refuses everything. sharing is the number of servers on the disk. 0: the disk's size is unknown.
 func (f StoreUsage) MaxStore(sharing int) int64 {
 	if f.Total == 0 {
 		return 0
@@ -98,7 +98,7 @@ func (f StoreUsage) Fits(store int64, sharing int) bool {
 	return store >= f.Reserved && store <= f.Used+int64(f.Free)/int64(sharing)
 }
 
-// limitOf is the number of bytes a stream may hold, by the server's own file; 0: no limit.
+// limitOf returns the number of bytes a stream may hold, by the server's own file; 0: no limit.
 func limitOf(meta string) int64 {
 	var stream struct {
 		MaxBytes int64 `json:"max_bytes"`

@@ -12,13 +12,13 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// margin is the free space needed for a restart: a twentieth of the disk, between 16 and 256 MiB.
+// margin returns the free space needed for a restart: a twentieth of the disk, between 16 and 256 MiB.
 func margin(r disk.Usage) uint64 { return max(16<<20, min(r.Total/20, 256<<20)) }
 
-// DiskUsage is the usage of the disk under the server.
+// DiskUsage returns the usage of the disk under the server.
 func (s *Server) DiskUsage() (disk.Usage, error) { return disk.UsageOf(s.dir) }
 
-// MaxStore is the number of bytes the server may store.
+// MaxStore returns the number of bytes the server may store.
 func (s *Server) MaxStore() uint64 {
 	js := s.ns.Load().JetStreamConfig()
 	if js == nil {
@@ -27,7 +27,7 @@ func (s *Server) MaxStore() uint64 {
 	return uint64(max(js.MaxStore, 0))
 }
 
-// maxStore is the number of bytes a server in that folder may store; 0: the server's own default.
+// maxStore returns the number of bytes a server in that folder may store; 0: the server's own default.
 func maxStore(dir string) int64 {
 	f, err := disk.StoreUsageOf(dir)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Server) setDiskError(why string) {
 	}
 }
 
-// writeError is the error of a stream's failed write; empty: none.
+// writeError returns the error of a stream's failed write; empty: none.
 func writeError(ns *server.Server) string {
 	if !ns.JetStreamEnabled() {
 		return "JetStream is off"

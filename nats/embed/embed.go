@@ -150,7 +150,7 @@ func (s *Server) started(ns *server.Server, started <-chan struct{}) error {
 	}
 }
 
-// maxConnections is how many connections the server accepts: a quarter of the process's open-file limit. The
+// maxConnections returns how many connections the server accepts: a quarter of the process's open-file limit. The
 // HTTP API uses half of it, and NATS would use all.
 func maxConnections() int {
 	var files syscall.Rlimit
@@ -278,7 +278,7 @@ func (s *Server) Dial(opts ...nats.Option) (*nats.Conn, error) {
 	return s.DialAs(users.Coordinator, opts...)
 }
 
-// URL is the server's address for other processes; empty with Listen "none".
+// URL returns the server's address for other processes; empty with Listen "none".
 func (s *Server) URL() string {
 	at := s.ns.Load().Addr()
 	if at == nil {

@@ -92,7 +92,7 @@ func (g *staging) update() {
 	}
 }
 
-// links are the folders "batches" of the RUNS streams of this server, in any account.
+// links returns the folders "batches" of the RUNS streams of this server, in any account.
 func (g *staging) links() []string {
 	// the folder's own name may contain pattern characters
 	all, _ := fs.Glob(os.DirFS(g.data), "jetstream/*/streams/RUNS/meta.inf")
@@ -149,7 +149,7 @@ func removePath(path string) error {
 	return os.RemoveAll(old)
 }
 
-// account is the account of a stream's folder "batches".
+// account returns the account of a stream's folder "batches".
 func account(link string) string {
 	return filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(link))))
 }

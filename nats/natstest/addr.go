@@ -41,7 +41,7 @@ var own = sync.OnceValue(func() (s struct {
 	return s
 })
 
-// lockOf is the lock file of the range that starts at a port.
+// lockOf returns the lock file of the range that starts at a port.
 func lockOf(from int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("ao-natstest-ports-%d.lock", from))
 }

@@ -57,7 +57,7 @@ func (c *ClusterProcs) Kill() {
 	}
 }
 
-// Leader is the server that leads a stream now.
+// Leader returns the server that leads a stream now.
 func (c *ClusterProcs) Leader(stream string) *Process {
 	c.t.Helper()
 	var leader *Process
@@ -72,7 +72,7 @@ func (c *ClusterProcs) Leader(stream string) *Process {
 	return leader
 }
 
-// Named is the server with that JetStream name, nil if there is none.
+// Named returns the server with that JetStream name, nil if there is none.
 func (c *ClusterProcs) Named(name string) *Process {
 	for _, p := range c.Servers {
 		if p.c.Name == name {
@@ -119,7 +119,7 @@ func (c *ClusterProcs) until(what string, ok func(nats.JetStreamContext) bool) {
 	Until(c.t, what, func() bool { return ok(js) })
 }
 
-// URL is the addresses of all servers.
+// URL returns the addresses of all servers.
 func (c *ClusterProcs) URL() string {
 	var all []string
 	for _, p := range c.Servers {
@@ -128,13 +128,13 @@ func (c *ClusterProcs) URL() string {
 	return strings.Join(all, ",")
 }
 
-// Conn is a connection to the cluster with our options; it ends with the test.
+// Conn returns a connection to the cluster with our options; it ends with the test.
 func (c *ClusterProcs) Conn(t testing.TB) *nats.Conn {
 	t.Helper()
 	return connect(t, c.URL())
 }
 
-// Bus is a bus on its own connection, with three replicas, after Setup.
+// Bus returns a bus on its own connection, with three replicas, after Setup.
 func (c *ClusterProcs) Bus(t testing.TB) *bus.Bus {
 	t.Helper()
 	return setUp(t, c.Conn(t), bus.Config{Replicas: len(c.Servers)})

@@ -96,19 +96,19 @@ func (d *Disk) mount(args []string) error {
 	return nil
 }
 
-// Command is a command that sees the disk and runs in its folder. It replaces itself by the program, so signals
+// Command returns a command that sees the disk and runs in its folder. It replaces itself by the program, so signals
 // reach it.
 func (d *Disk) Command(name string, args ...string) *exec.Cmd {
 	all := append(d.enter[1:len(d.enter):len(d.enter)], "sh", "-c", `cd "$0" && exec "$@"`, d.Dir, name)
 	return exec.Command(d.enter[0], append(all, args...)...)
 }
 
-// Path is the test's own path of a file below Dir.
+// Path returns the test's own path of a file below Dir.
 func (d *Disk) Path(elem ...string) string {
 	return filepath.Join(append([]string{fmt.Sprintf("/proc/%d/root", d.pid), d.Dir}, elem...)...)
 }
 
-// Left is the number of free bytes.
+// Left returns the number of free bytes.
 func (d *Disk) Left() int64 {
 	d.t.Helper()
 	var s syscall.Statfs_t

@@ -50,7 +50,7 @@ func Server(t testing.TB, opts ...Option) *embed.Server {
 	return s
 }
 
-// Conn is an in-process connection that ends with the test.
+// Conn returns an in-process connection that ends with the test.
 func Conn(t testing.TB, s *embed.Server) *nats.Conn {
 	t.Helper()
 	nc, err := s.Dial(bus.Options(t.Name(), Log(t))...)
@@ -61,7 +61,7 @@ func Conn(t testing.TB, s *embed.Server) *nats.Conn {
 	return nc
 }
 
-// connect is a connection to servers with our options; it ends with the test.
+// connect returns a connection to servers with our options; it ends with the test.
 func connect(t testing.TB, url string) *nats.Conn {
 	t.Helper()
 	nc, err := bus.Connect(t.Context(), url, t.Name(), Log(t))
@@ -72,7 +72,7 @@ func connect(t testing.TB, url string) *nats.Conn {
 	return nc
 }
 
-// setUp is a bus after Setup.
+// setUp returns a bus after Setup.
 func setUp(t testing.TB, nc *nats.Conn, c bus.Config) *bus.Bus {
 	t.Helper()
 	b := open(t, nc, c)

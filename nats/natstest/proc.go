@@ -76,7 +76,7 @@ func process(t testing.TB, opts []Option) *Process {
 	return p
 }
 
-// URL is the server's address, also while it is not running.
+// URL returns the server's address, also while it is not running.
 func (p *Process) URL() string { return "nats://" + p.c.Listen }
 
 // ProcOn is Proc with its files on a small disk, unless an option sets another folder. It sees the disk in any case.
@@ -193,13 +193,13 @@ func (p *Process) Pause() {
 // Resume continues a paused process.
 func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Conn is a connection to the server with our options; it ends with the test.
+// Conn returns a connection to the server with our options; it ends with the test.
 func (p *Process) Conn(t testing.TB) *nats.Conn {
 	t.Helper()
 	return connect(t, p.URL())
 }
 
-// Bus is a bus on its own connection, after Setup.
+// Bus returns a bus on its own connection, after Setup.
 func (p *Process) Bus(t testing.TB) *bus.Bus {
 	t.Helper()
 	return setUp(t, p.Conn(t), bus.Config{})

@@ -6,14 +6,14 @@ import "strings"
 // so that nobody can listen to all.
 const inboxes = "_INBOX_"
 
-// CredentialID is the id of a NATS user in subjects, made of the user's public nkey. So the user and the author
+// CredentialID returns the id of a NATS user in subjects, made of the user's public nkey. So the user and the author
 // of the permissions agree on it without further configuration.
 func CredentialID(publicKey string) string { return publicKey[:min(len(publicKey), 20)] }
 
-// InboxPrefix is the prefix of all inboxes of a user, for nats.CustomInboxPrefix.
+// InboxPrefix returns the prefix of all inboxes of a user, for nats.CustomInboxPrefix.
 func InboxPrefix(credential string) string { return inboxes + credential }
 
-// CredentialIDOf is the credential id in an inbox prefix, "" if there is none.
+// CredentialIDOf returns the credential id in an inbox prefix, "" if there is none.
 func CredentialIDOf(inbox string) string {
 	id, ok := strings.CutPrefix(inbox, inboxes)
 	if !ok {
@@ -37,13 +37,13 @@ const AllCommands = "ao.commands.*.*"
 // OpRecord is the operation that returns a record of a worker's own attempt.
 const OpRecord = "record"
 
-// Register is the request to register a runner of a profile; permissions decide who may send it. Without a
+// Register returns the request to register a runner of a profile; permissions decide who may send it. Without a
 // login it is RunnerAPI("register").
 func Register(executorType, profile string) string {
 	return RunnerAPI("register") + "." + executorType + "." + profile
 }
 
-// Pull is the request for the next runs of a task queue's durable consumer; "*" is any.
+// Pull returns the request for the next runs of a task queue's durable consumer; "*" is any.
 func Pull(durable string) string { return "$JS.API.CONSUMER.MSG.NEXT." + Runs + "." + durable }
 
 // Acks is the acknowledgements of deliveries from task queues.

@@ -95,7 +95,7 @@ func Check(token string) error {
 	return nil
 }
 
-// Partition is the partition of a session: the FNV-1a hash of its id modulo 64, as a decimal. All partitions
+// Partition returns the partition of a session: the FNV-1a hash of its id modulo 64, as a decimal. All partitions
 // are in one stream now; several streams can share them later.
 func Partition(session string) string {
 	h := fnv.New32a()
@@ -166,7 +166,8 @@ func Notified(partition, run string, n int) string {
 // LastBackup is the key in the bucket Secrets with the time of the last complete backup.
 const LastBackup = "last_backup"
 
-// WebhookTryKey is the key in the bucket Idempotency with which a coordinator reserves the n-th try of a run's webhook.
+// WebhookTryKey returns the key in the bucket Idempotency with which a coordinator reserves the n-th try of a run's
+// webhook.
 func WebhookTryKey(run string, n int) string { return "try." + run + "." + strconv.Itoa(n) }
 
 // Deleted takes the deletion of a session.
@@ -193,10 +194,10 @@ func Heartbeats(runner string) string { return "ao.beats." + runner }
 // Commands takes the commands to a runner, requests.
 func Commands(runner string) string { return "ao.commands." + runner }
 
-// RunnerAPI is an operation that workers request from coordinators.
+// RunnerAPI returns an operation that workers request from coordinators.
 func RunnerAPI(op string) string { return "ao.fleet." + op }
 
-// TaskQueue is the name of a task queue. Profile "_" is any profile, match "_" no further demand.
+// TaskQueue returns the name of a task queue. Profile "_" is any profile, match "_" no further demand.
 func TaskQueue(executorType, profile, match string) string {
 	return executorType + "." + profile + "." + match
 }
@@ -207,11 +208,12 @@ func IsBaseTaskQueue(queue string) bool { return strings.HasSuffix(queue, "._") 
 // TaskQueueFilter is every queued run of a task queue.
 func TaskQueueFilter(queue string) string { return "ao.runs.*.queued." + queue + ".*.*" }
 
-// TaskQueueOf is the task queue of a consumer of RUNS; not ok: the consumer is of another kind.
+// TaskQueueOf returns the task queue of a consumer of RUNS; not ok: the consumer is of another kind.
 func TaskQueueOf(durable string) (queue string, ok bool) {
 	queue, ok = strings.CutPrefix(durable, "lane=")
 	return strings.ReplaceAll(queue, "=", "."), ok
 }
 
-// TaskQueueDurable is the consumer of a task queue. Its separator '=' cannot be in a token, so names never collide.
+// TaskQueueDurable returns the consumer of a task queue. Its separator '=' cannot be in a token, so names never
+// collide.
 func TaskQueueDurable(queue string) string { return "lane=" + strings.ReplaceAll(queue, ".", "=") }

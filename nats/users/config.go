@@ -18,7 +18,7 @@ const (
 // account is the account of each role.
 var account = map[Role]string{Coordinator: AccountCoordinators, Worker: accountWorkers, Publisher: accountPublishers}
 
-// Account is the account a role logs in to.
+// Account returns the account a role logs in to.
 func (r Role) Account() string { return account[r] }
 
 // The limits of allow_responses: how many responses to a message are allowed, and for how long. Several, since
@@ -42,7 +42,7 @@ const (
 // shareOption makes a server name the users whose requests an account imports.
 const shareOption = ", share: true"
 
-// Config is the configuration of a NATS server with these users, to be included or read by an embedded server
+// Config returns the configuration of a NATS server with these users, to be included or read by an embedded server
 // (AO_NATS_USERS). It contains public keys only.
 func Config(all []User, tls TLS) string {
 	var b strings.Builder

@@ -36,7 +36,7 @@ const (
 	profilesLine = "# profiles: "
 )
 
-// File is the content of the credential's file (AO_NATS_CREDS).
+// File returns the content of the credential's file (AO_NATS_CREDS).
 func (c Credential) File() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# NATS user %s of Agent Orchestrator, made by 'ao init'. The last line is its secret.\n%s%s\n",

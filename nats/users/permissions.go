@@ -47,10 +47,10 @@ type User struct {
 	Profiles []Profile // of a worker: it may register only these; none: any
 }
 
-// CredentialID is the user's id in subjects.
+// CredentialID returns the user's id in subjects.
 func (u User) CredentialID() string { return subject.CredentialID(u.Key) }
 
-// InboxPrefix is the prefix of the user's inboxes. It may listen to no others.
+// InboxPrefix returns the prefix of the user's inboxes. It may listen to no others.
 func (u User) InboxPrefix() string { return subject.InboxPrefix(u.CredentialID()) }
 
 // Permissions are a user's permissions, as the server has them.
@@ -94,7 +94,7 @@ var services = map[Role][]service{
 	},
 }
 
-// Permissions are the permissions of a user among others.
+// Permissions returns the permissions of a user among others.
 func (u User) Permissions(others []User) Permissions {
 	if u.Role == Coordinator {
 		return Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
@@ -139,7 +139,7 @@ func (u User) restrictToProfiles(r *Permissions, others []User) {
 	}
 }
 
-// pullSubject is the request for runs of a profile without further demands.
+// pullSubject returns the request for runs of a profile without further demands.
 func pullSubject(kind, profile string) string {
 	return subject.Pull(subject.TaskQueueDurable(subject.TaskQueue(kind, profile, "_")))
 }

@@ -63,7 +63,7 @@ var (
 	theTLS   = regexp.MustCompile(`(?m)^tls \{\n  cert_file: "(.*)"\n  key_file: "(.*)"\n  min_version: "1\.2"\n\}\n`)
 )
 
-// made is the configuration that 'ao init' had written, with the users and the version of that time.
+// made returns the configuration that 'ao init' had written, with the users and the version of that time.
 func made(have string, tls TLS) string {
 	var all []User
 	for _, m := range ours.FindAllStringSubmatch(have, -1) {
@@ -92,7 +92,7 @@ func made(have string, tls TLS) string {
 	return text
 }
 
-// additions are the lines after each line of before, and under -1 those at the start. missing is a line of
+// additions returns the lines after each line of before, and under -1 those at the start. missing is a line of
 // before that is gone.
 func additions(before, now []string) (added map[int][]string, missing string) {
 	added = map[int][]string{}

@@ -150,7 +150,8 @@ func launchAll(ctx context.Context, names []string, all []layout) (list []*conte
 	return list, end
 }
 
-// turn is the order of a round: forward and backward alternating, so that no contender always follows the same one.
+// turn returns the order of a round: forward and backward alternating, so that no contender always follows the same
+// one.
 func turn(all []*contender, round int) []*contender {
 	order := slices.Clone(all)
 	if round%2 == 1 {
@@ -159,7 +160,7 @@ func turn(all []*contender, round int) []*contender {
 	return order
 }
 
-// ours is the layout of the current system.
+// ours returns the layout of the current system.
 func (b bench) ours(fsync string) layout {
 	return layout{name: "ours", fsync: fsync, servers: b.servers, one: b.one}
 }

@@ -25,7 +25,7 @@ func (s *stack) mountDisk() (err error) {
 	return nil
 }
 
-// diskVictims is the disk, which is full for some seconds.
+// diskVictims returns the disk, which is full for some seconds.
 func (s *stack) diskVictims() victims {
 	full := kind{"full", time.Second, 6 * time.Second, func(_ int, wait func()) error {
 		s.disk.Fill()

@@ -161,7 +161,7 @@ func (s *stack) link(name string, to ...string) (addresses []string, err error) 
 	return addresses, nil
 }
 
-// proxyVictims are the links.
+// proxyVictims returns the links.
 func (s *stack) proxyVictims() (all []victims) {
 	for _, l := range s.links {
 		v := victims{fmt.Sprintf("%s link", l.name), []string{l.name}, nil, 3 * time.Second, 10 * time.Second,

@@ -211,7 +211,7 @@ func (j *verifier) checkEnds() {
 	j.r.Posts, j.r.Repeats, j.r.LongestAnswer = j.b.posts, j.b.repeats, j.b.longest.Round(time.Millisecond).String()
 }
 
-// unexpectedEnd says what is wrong with the end of a run of its kind; empty: nothing.
+// unexpectedEnd returns what is wrong with the end of a run of its kind; empty: nothing.
 func unexpectedEnd(e *trackedRun, v runView) string {
 	code := ""
 	if v.Error != nil {

@@ -69,7 +69,7 @@ func (c *client) newJob(n int, mode, more string) (e *trackedRun, stop bool) {
 	return e, stop
 }
 
-// hangTimeout is the timeout of runs that will be stopped. A torn history may have lost the stop.
+// hangTimeout returns the timeout of runs that will be stopped. A torn history may have lost the stop.
 func (c *client) hangTimeout() int {
 	if c.torn {
 		return 10

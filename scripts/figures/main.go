@@ -90,7 +90,7 @@ func nameOf(f *ast.FuncDecl) string {
 	return strings.TrimPrefix(types.ExprString(f.Recv.List[0].Type), "*") + "." + f.Name.Name
 }
 
-// complexity is the cyclomatic complexity: one, plus one for each if, loop, case, && and ||.
+// complexity returns the cyclomatic complexity: one, plus one for each if, loop, case, && and ||.
 func complexity(f *ast.FuncDecl) int {
 	n := 1
 	ast.Inspect(f.Body, func(x ast.Node) bool {

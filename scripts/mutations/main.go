@@ -112,7 +112,7 @@ func (m mutation) try(dir string, seeds int) (string, error) {
 
 var names = regexp.MustCompile(`(run|ses)_[0-9a-z]+`)
 
-// kindOf is the beginning of what the simulation says, without names.
+// kindOf returns the beginning of what the simulation says, without names.
 func kindOf(text string) string {
 	text = names.ReplaceAllString(text, "$1")
 	if len(text) > 70 {

@@ -135,7 +135,7 @@ func (b Blueprint) checkGiven(members []strictjson.Member) error {
 	return nil
 }
 
-// Names are all names of a member, its own first.
+// Names returns all names of a member, its own first.
 func Names(member string) []string {
 	all := []string{member}
 	for alias, own := range aliases {
@@ -252,7 +252,7 @@ func InvalidSchema(field string, err error) error {
 		err.Error()).With("field", field).First(err.Error())
 }
 
-// InputSchema is the schema for the parameters of a run of this type.
+// InputSchema returns the schema for the parameters of a run of this type.
 func (b Blueprint) InputSchema(runType string) (*schema.Schema, error) {
 	switch {
 	case b.Type == run.Autonomous && (runType == run.Resume || b.ParametersSchema == nil):

@@ -122,7 +122,7 @@ func refuse(key, why string) *fault.Fault {
 		fmt.Sprintf("parameters.%.80s", key))
 }
 
-// invalidKey says why a key cannot be a flag's name.
+// invalidKey returns why a key cannot be a flag's name.
 func invalidKey(key string) string {
 	switch {
 	case key == "":
@@ -137,7 +137,7 @@ func invalidKey(key string) string {
 	return ""
 }
 
-// text is a value as an argument; given is false for values that are not passed.
+// text returns a value as an argument; given is false for values that are not passed.
 func text(raw json.RawMessage) (s string, given bool, err error) {
 	switch raw[0] {
 	case '"':
@@ -155,7 +155,7 @@ func text(raw json.RawMessage) (s string, given bool, err error) {
 	return string(raw), true, nil
 }
 
-// stringValue is the text of a JSON string. Most need no unescaping, and every run needs this.
+// stringValue returns the text of a JSON string. Most need no unescaping, and every run needs this.
 func stringValue(raw json.RawMessage) (s string, err error) {
 	if inside := raw[1 : len(raw)-1]; bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
 		return string(inside), nil

@@ -65,7 +65,7 @@ func Load(dir, kind string, fits func(File) error) (good []File, broken []Broken
 	return good, broken, nil
 }
 
-// Paths are the files of definitions in a folder, readable or not.
+// Paths returns the files of definitions in a folder, readable or not.
 func Paths(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -94,7 +94,7 @@ func Stamp(path string) string {
 	return fmt.Sprint(info.ModTime().UnixNano(), info.Mode(), inode, info.Size())
 }
 
-// reason is what is wrong, with the details of a schema's errors.
+// reason returns what is wrong, with the details of a schema's errors.
 func reason(err error) string {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f.Reason()

@@ -12,8 +12,8 @@ import (
 // masked replaces a hidden value.
 var masked = json.RawMessage(`"` + mask + `"`)
 
-// Masked is the agent for who may see it and not the secrets of its MCP servers. These are the values below env and
-// headers, and what looks like a secret elsewhere.
+// Masked returns the agent for who may see it and not the secrets of its MCP servers. These are the values below env
+// and headers, and what looks like a secret elsewhere.
 func (b Blueprint) Masked() Blueprint {
 	if len(b.MCPServers) > 0 {
 		b.MCPServers = eachMember(b.MCPServers, func(_ string, server json.RawMessage) json.RawMessage {

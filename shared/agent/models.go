@@ -23,7 +23,7 @@ func (m Models) Allow(model string) bool {
 		slices.ContainsFunc(m, func(pattern string) bool { return matches(pattern, model) })
 }
 
-// Refused is the fault for an agent that names another model. where names the rule's owner.
+// Refused returns the fault for an agent that names another model. where names the rule's owner.
 func (m Models) Refused(model, where string) *fault.Fault {
 	say := "there may be none"
 	if len(m) > 0 {

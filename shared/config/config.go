@@ -63,7 +63,7 @@ const (
 	secretUnset = "unset"
 )
 
-// inForce is the setting with its effective value.
+// inForce returns the setting with its effective value.
 func (s *Bound) inForce() EffectiveSetting {
 	f := EffectiveSetting{Name: s.env, Value: s.value, Default: s.def, Source: s.source, Help: s.doc, Secret: s.secret}
 	switch {
@@ -108,7 +108,7 @@ func (s Setting[T]) To(p *T) Bound {
 		}}
 }
 
-// Renamed is a setting's old name. A program that lists it does not start when it is set, and names the new one.
+// Renamed returns a setting's old name. A program that lists it does not start when it is set, and names the new one.
 func Renamed(env, flag, now string) Bound {
 	return Bound{env: env, short: flag, read: func(raw string) error {
 		if raw == "" {

@@ -39,7 +39,7 @@ func yesOrNo(raw string) (bool, error) {
 	return false, errors.New("must be yes or no")
 }
 
-// inverted is a switch with the opposite value.
+// inverted returns a switch with the opposite value.
 func inverted(read func(string) (bool, error)) func(string) (bool, error) {
 	return func(raw string) (bool, error) {
 		on, err := read(raw)

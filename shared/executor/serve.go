@@ -124,7 +124,7 @@ func (o *Out) answer(runID string, r run.Result, err error) error {
 	return o.line(Line{Type: LineTurnComplete, RunID: runID, Result: &r})
 }
 
-// asFault is an error as the run shows it.
+// asFault returns an error as the run shows it.
 func asFault(err error) *fault.Fault {
 	if f, ok := errors.AsType[*fault.Fault](err); ok {
 		return f

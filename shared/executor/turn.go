@@ -54,7 +54,7 @@ type Turn struct {
 	TraceState  string `json:"tracestate,omitempty"`
 }
 
-// TurnOf is the line for a further turn. blueprint says whether the agent has changed since the last one.
+// TurnOf returns the line for a further turn. blueprint says whether the agent has changed since the last one.
 func TurnOf(v Invocation, blueprint bool) Turn {
 	t := Turn{LineTurn, v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.ExecutorSession, nil, v.APIURL, v.MCPURL,
 		v.TraceParent, v.TraceState}
@@ -89,7 +89,7 @@ func ReadTurn(raw []byte) (Turn, error) {
 	return t, nil
 }
 
-// Next is the invocation of a further turn.
+// Next returns the invocation of a further turn.
 func (v Invocation) Next(t Turn) Invocation {
 	v.Mode, v.RunID, v.Attempt, v.Parameters, v.Prompt, v.APIURL, v.MCPURL = t.Mode, t.RunID, t.Attempt, t.Parameters,
 		t.Prompt, t.APIURL, t.MCPURL

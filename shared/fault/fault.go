@@ -39,7 +39,7 @@ func (k Kind) String() string { return kinds[k] }
 // statuses are the kinds' codes in HTTP, which every ingress speaks.
 var statuses = [...]int{500, 400, 401, 403, 404, 409, 412, 413, 429, 503}
 
-// Status is the kind's code in HTTP.
+// Status returns the kind's code in HTTP.
 func (k Kind) Status() int { return statuses[k] }
 
 // Retryable reports whether an error is not about the request: the same one may be accepted later.
@@ -121,7 +121,7 @@ func (f *Fault) First(wrong string) *Fault {
 	return f
 }
 
-// Reason is the message with the first problem.
+// Reason returns the message with the first problem.
 func (f *Fault) Reason() string {
 	if f.first == "" {
 		return f.Message
@@ -146,7 +146,7 @@ func Of(err error) *Fault {
 	return Wrap(Internal, "", "Internal error; see the log for this request's id", err)
 }
 
-// KindOf is the kind of the fault in err, Internal without one.
+// KindOf returns the kind of the fault in err, Internal without one.
 func KindOf(err error) Kind {
 	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Kind

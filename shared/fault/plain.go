@@ -65,7 +65,7 @@ var sentinelTexts = map[error]string{
 	context.Canceled: "it was cancelled", io.EOF: "it ended too early", io.ErrUnexpectedEOF: "it ended too early",
 }
 
-// syntax says what is not JSON, and where.
+// syntax returns what is not JSON, and where.
 func syntax(e *json.SyntaxError) string {
 	said, is := strings.CutPrefix(e.Error(), "invalid character ")
 	end := strings.Index(said[min(1, len(said)):], "' ")

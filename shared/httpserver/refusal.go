@@ -88,7 +88,7 @@ func writeJSON(c net.Conn, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// messageFor is the message for net/http's text.
+// messageFor returns the message for net/http's text.
 func messageFor(code int, text string) string {
 	_, detail, more := strings.Cut(text, ": ")
 	switch {
@@ -107,7 +107,7 @@ var codes = map[int]string{
 	http.StatusHTTPVersionNotSupported: "http_version_not_supported",
 }
 
-// refusal is a complete response.
+// refusal returns a complete response.
 func refusal(code int, message string) []byte {
 	name := codes[code]
 	if name == "" {
@@ -120,7 +120,7 @@ func refusal(code int, message string) []byte {
 	return append([]byte(head), body...)
 }
 
-// problem is the body of every error.
+// problem returns the body of every error.
 func problem(code, message string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

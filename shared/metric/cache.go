@@ -48,7 +48,7 @@ type LabelLimit struct {
 // NewLabelLimit makes a limit of so many values.
 func NewLabelLimit(most int) *LabelLimit { return &LabelLimit{most: most, seen: map[string]bool{}} }
 
-// Label is the value as it is shown. Other does not count.
+// Label returns the value as it is shown. Other does not count.
 func (b *LabelLimit) Label(value string) string {
 	if value == Other {
 		return Other

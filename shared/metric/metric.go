@@ -67,7 +67,7 @@ func (r *Registry) Handler() http.Handler {
 	return r.handler
 }
 
-// Families are all families that were made so far, by name, without those of Go and the process.
+// Families returns all families that were made so far, by name, without those of Go and the process.
 func (r *Registry) Families() (all []Family) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +116,7 @@ func (r *Registry) Counter(name, help string, labels ...string) *Counters {
 	})
 }
 
-// With is the counter with these label values. Keep it instead of calling With again.
+// With returns the counter with these label values. Keep it instead of calling With again.
 func (c *Counters) With(values ...string) *Counter {
 	if c == nil {
 		return nil
@@ -154,7 +154,7 @@ func (r *Registry) Histogram(name, help string, bounds []float64, labels ...stri
 	})
 }
 
-// With is the histogram with these label values. Keep it instead of calling With again.
+// With returns the histogram with these label values. Keep it instead of calling With again.
 func (h *Histograms) With(values ...string) *Histogram {
 	if h == nil {
 		return nil
@@ -179,7 +179,7 @@ func (h *Histogram) ObserveDuration(d time.Duration) {
 	}
 }
 
-// Start is the time for ObserveSince. It reads the clock only if somebody counts.
+// Start returns the time for ObserveSince. It reads the clock only if somebody counts.
 func (h *Histogram) Start() (t time.Time) {
 	if h != nil {
 		t = time.Now()

@@ -33,7 +33,7 @@ func (r *Registry) sampled(name, help, kind string, typ prometheus.ValueType, la
 	return getOrCreate(r, f, func() *Sampled { return &Sampled{f, prometheus.NewDesc(name, help, labels, nil), typ} })
 }
 
-// CertificateExpiry is the family of the expiry times of certificates, which several parts of a process have.
+// CertificateExpiry returns the family of the expiry times of certificates, which several parts of a process have.
 func (r *Registry) CertificateExpiry() *Sampled {
 	return r.Gauge("ao_certificate_expiry_timestamp_seconds",
 		"When a certificate expires, as Unix time. http: the HTTP API's; nats: the NATS server's; nats_client: the "+

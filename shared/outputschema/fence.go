@@ -95,7 +95,7 @@ func (r *reader) block(text string, i, end int, mark byte, inline bool) (block s
 	return span{}, 0
 }
 
-// nextFence is the next run of three or more backticks or tildes from i on.
+// nextFence returns the next run of three or more backticks or tildes from i on.
 func nextFence(text string, i int) (at int, fence string) {
 	for {
 		n := strings.IndexAny(text[i:], "`~")
@@ -111,7 +111,7 @@ func nextFence(text string, i int) (at int, fence string) {
 	}
 }
 
-// backticks is the run of one character, a backtick or a tilde, that starts at i.
+// backticks returns the run of one character, a backtick or a tilde, that starts at i.
 func backticks(text string, i int) string {
 	if i >= len(text) || text[i] != '`' && text[i] != '~' {
 		return ""
@@ -119,5 +119,5 @@ func backticks(text string, i int) string {
 	return text[i : len(text)-len(strings.TrimLeft(text[i:], text[i:i+1]))]
 }
 
-// space is the offset after the white space at i.
+// space returns the offset after the white space at i.
 func space(text string, i int) int { return len(text) - len(strings.TrimLeft(text[i:], " \n\t\r")) }

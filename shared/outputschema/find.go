@@ -39,7 +39,7 @@ type Result struct {
 	Chosen     int // the candidate that counts; -1: none
 }
 
-// Value is the chosen candidate's value, nil if there is none.
+// Value returns the chosen candidate's value, nil if there is none.
 func (f Result) Value() json.RawMessage {
 	if f.Chosen < 0 {
 		return nil
@@ -80,7 +80,7 @@ func Find(text string, strict bool, fits func(json.RawMessage) bool) Result {
 	return Result{all, min(0, len(all)-1)}
 }
 
-// WithFormat is a text for a model, followed by the request to answer in a schema.
+// WithFormat returns a text for a model, followed by the request to answer in a schema.
 func WithFormat(text string, schema json.RawMessage) string {
 	format := prompt.Format(schema)
 	if strings.TrimSpace(text) == "" {
@@ -101,7 +101,7 @@ func lastCandidates(spans iter.Seq[span]) []span {
 	return kept[max(0, len(kept)-maxCandidates):]
 }
 
-// values are the spans that are JSON and do not start in one of the blocks, the last one first.
+// values returns the spans that are JSON and do not start in one of the blocks, the last one first.
 func values(text string, spans []span, from Source, blocks []Candidate) (found []Candidate) {
 	block := make(map[int]bool, len(blocks))
 	for _, b := range blocks {

@@ -13,7 +13,7 @@ var reasoning = regexp.MustCompile(
 	`(?i)<(/?)(?:[a-z]+:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)(?:\s[^<>]{0,200})?>|` +
 		`(?-i:\[(/?)THINK\])|◁(/?)think▷|<\|(?:begin|(end))_of_thought\|>`)
 
-// visible is the text without its reasoning blocks. An unclosed block hides the rest. One without a start,
+// visible returns the text without its reasoning blocks. An unclosed block hides the rest. One without a start,
 // since the prompt had it, hides what precedes its end. A tag within a JSON value is in a string, and one right
 // after a backtick is only mentioned: neither hides anything.
 func visible(text string) string {

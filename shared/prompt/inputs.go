@@ -13,9 +13,9 @@ import (
 // inputsBlock has a start's fields.
 var inputsBlock = newBlock("inputs")
 
-// Text is the prompt for an autonomous agent's model. If a session starts and the blueprint has a parameters_schema,
-// it is an inputs block of all parameters, else the prompt among them. Nothing is expanded: ${X}, {{x}} and $(x) stay
-// as they are. The error is an Invalid fault that names the field.
+// Text returns the prompt for an autonomous agent's model. If a session starts and the blueprint has a
+// parameters_schema, it is an inputs block of all parameters, else the prompt among them. Nothing is expanded: ${X},
+// {{x}} and $(x) stay as they are. The error is an Invalid fault that names the field.
 func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (string, error) {
 	var b struct {
 		Schema json.RawMessage `json:"parameters_schema"`
@@ -40,7 +40,7 @@ func Text(blueprint json.RawMessage, mode string, parameters json.RawMessage) (s
 		err).With("field", "parameters.prompt")
 }
 
-// inputs is the block of a start's fields, one line each, in the order sent:
+// inputs returns the block of a start's fields, one line each, in the order sent:
 //
 //	<inputs>
 //	topic: AI Safety
@@ -89,7 +89,7 @@ func fields(members []strictjson.Member, key func(string) string) (string, error
 	return b.String(), nil
 }
 
-// field is the text after a field's colon.
+// field returns the text after a field's colon.
 func field(m strictjson.Member) (string, error) {
 	switch m.Value[0] {
 	case '"':
@@ -134,7 +134,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// key is a field's name, quoted if it could be misread.
+// key returns a field's name, quoted if it could be misread.
 func key(name string) string {
 	if name == "" || strings.TrimSpace(name) != name || strings.ContainsAny(name, breaks+":\"\\<>&") {
 		return quoted(name)

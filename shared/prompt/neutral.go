@@ -91,7 +91,7 @@ func simplify(text string) (plain []byte, at []span) {
 	return plain, at
 }
 
-// nextMark is the next offset from i at which a tag could start.
+// nextMark returns the next offset from i at which a tag could start.
 func nextMark(text string, i int) int {
 	for i < len(text) && text[i] < utf8.RuneSelf && strings.IndexByte(`<&\%`, text[i]) < 0 {
 		i++
@@ -156,7 +156,7 @@ func decode(text string) (s string, width int, perhaps bool) {
 	return text[:1], width, false
 }
 
-// class is the byte for a character, 0 for one that is not seen.
+// class returns the byte for a character, 0 for one that is not seen.
 func class(r rune) byte {
 	switch {
 	case r >= 'a' && r <= 'z', r >= '0' && r <= '9':

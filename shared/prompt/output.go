@@ -13,7 +13,7 @@ import (
 // maxIndented is the largest schema that is shown indented, in bytes; a larger one is shown on one line.
 const maxIndented = 512 << 10
 
-// Format is the request to answer in this schema. The schema's text cannot end the fence around it.
+// Format returns the request to answer in this schema. The schema's text cannot end the fence around it.
 func Format(schema json.RawMessage) string {
 	text := pretty(schema)
 	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
@@ -23,9 +23,9 @@ func Format(schema json.RawMessage) string {
 		"additional text."
 }
 
-// Retry is the prompt after an answer that did not match the schema: the errors, the answer, and the schema. At most so
-// many bytes of the answer are shown, its start and end, with a note about the rest; 0: all. A line of it that looks
-// like a heading of this text gets a backslash, so that the answer cannot pretend to be the schema.
+// Retry returns the prompt after an answer that did not match the schema: the errors, the answer, and the schema. At
+// most so many bytes of the answer are shown, its start and end, with a note about the rest; 0: all. A line of it that
+// looks like a heading of this text gets a backslash, so that the answer cannot pretend to be the schema.
 func Retry(errors []run.OutputError, previous string, schema json.RawMessage, most int) string {
 	var b strings.Builder
 	b.WriteString("Your previous response did not match the required JSON schema.\n\n" + headErrors + "\n")
@@ -75,7 +75,7 @@ func plainHeadings(text string) string {
 	return b.String()
 }
 
-// middleCut is the text, or its start and end with a line between them that says how many bytes are missing.
+// middleCut returns the text, or its start and end with a line between them that says how many bytes are missing.
 func middleCut(text string, most int) string {
 	if most <= 0 || len(text) <= most {
 		return text
@@ -84,7 +84,7 @@ func middleCut(text string, most int) string {
 	return fmt.Sprintf("%s\n[Cut here. Bytes missing: %d]\n%s", head, len(text)-len(head)-len(tail), tail)
 }
 
-// pretty is a schema indented by two spaces, with its keys in order.
+// pretty returns a schema indented by two spaces, with its keys in order.
 func pretty(schema json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, bytes.TrimSpace(schema), "", "  ") != nil || b.Len() > maxIndented {
@@ -93,7 +93,7 @@ func pretty(schema json.RawMessage) string {
 	return b.String()
 }
 
-// longest is the length of the longest run of a character.
+// longest returns the length of the longest run of a character.
 func longest(text string, of byte) (most int) {
 	run := 0
 	for i := range len(text) {

@@ -24,7 +24,7 @@ type Child struct {
 	Error     *fault.Fault // failed or stopped
 }
 
-// Callback is the text that reports ended children to the parent's model, in their order; a single child has
+// Callback returns the text that reports ended children to the parent's model, in their order; a single child has
 // its own form. At most so many bytes of a child's text are shown, with a note about the rest; 0: all. No text
 // of a child can start or end the block.
 func Callback(children []Child, most int) string {
@@ -50,7 +50,7 @@ func Callback(children []Child, most int) string {
 	return b.String()
 }
 
-// shown is the child's text, truncated and neutralized.
+// shown returns the child's text, truncated and neutralized.
 func (c Child) shown(most int) string {
 	text := c.text(most)
 	if most <= 0 || len(text) <= most {
@@ -74,7 +74,7 @@ func (c Child) text(most int) string {
 	}
 }
 
-// result is the indented data, or else the text. Data that will be truncated is not indented, which could make
+// result returns the indented data, or else the text. Data that will be truncated is not indented, which could make
 // it a hundred times larger.
 func result(r *run.Result, most int) string {
 	switch {

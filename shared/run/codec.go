@@ -94,7 +94,7 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 	return q, errors.Join(err, wrong)
 }
 
-// NextRecord is the record that a session, claimed or callback record contains, as it is to be written; nil: none.
+// NextRecord returns the record that a session, claimed or callback record contains, as it is to be written; nil: none.
 func NextRecord(raw []byte) (next []byte) {
 	if strictjson.Scan(raw, func(key, v []byte) {
 		if string(key) == "next" {
@@ -178,7 +178,7 @@ func decodeResult(raw []byte, r *Result) error {
 	return errors.Join(err, wrong)
 }
 
-// textOf is a string, nil for null. Most need no unescaping.
+// textOf returns a string, nil for null. Most need no unescaping.
 func textOf(v []byte, wrong *error) *string {
 	if len(v) >= 2 && v[0] == '"' {
 		text := strictjson.String(v)
@@ -207,7 +207,7 @@ func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
 	return errors.Join(wrong, err)
 }
 
-// ParseTime is the time of a JSON value, in UTC, zero for anything else.
+// ParseTime returns the time of a JSON value, in UTC, zero for anything else.
 func ParseTime(v []byte) time.Time {
 	var t time.Time
 	err := t.UnmarshalJSON(v)

@@ -24,7 +24,7 @@ func (a Accepted) Encode() ([]byte, error) {
 	return o.End()
 }
 
-// size is the approximate size of its record, in bytes.
+// size returns the approximate size of its record, in bytes.
 func (s *Spec) size() int {
 	if s.Input == nil {
 		return 800

@@ -53,7 +53,7 @@ func textMessage(role, s string) Message {
 	return Message{Role: role, Content: []Text{{Type: "text", Text: s}}}
 }
 
-// TextMessage is the body of a message with one text.
+// TextMessage returns the body of a message with one text.
 func TextMessage(role, s string) json.RawMessage {
 	raw, err := strictjson.Encode(textMessage(role, s))
 	if err != nil { // strings can always be encoded

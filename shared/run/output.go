@@ -78,7 +78,7 @@ func (o OutputOptions) Strict() (strict, isSet bool) {
 	return off || only || o.ValidationMode == "strict", isSet
 }
 
-// SchemaNotFound is the fault for a name that the registry does not have.
+// SchemaNotFound returns the fault for a name that the registry does not have.
 func SchemaNotFound(name string) *fault.Fault {
 	return fault.New(fault.NotFound, "SchemaNotFound",
 		fmt.Sprintf("Output schema '%s' not found", name)).With("output_schema_name", name)
@@ -87,7 +87,7 @@ func SchemaNotFound(name string) *fault.Fault {
 // NoOutput is the error for an answer without any JSON to check.
 const NoOutput = "No JSON output found but output_schema requires structured output"
 
-// OutputInvalid is the error of a run whose last answer does not match its output schema.
+// OutputInvalid returns the error of a run whose last answer does not match its output schema.
 func OutputInvalid(wrong []OutputError, retries int, last string) *fault.Fault {
 	many := "retries"
 	if retries == 1 {

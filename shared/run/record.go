@@ -111,7 +111,7 @@ type Queued struct {
 	Spec
 }
 
-// MaxRecordVersion is the newest version that records under the attempt's key may have.
+// MaxRecordVersion returns the newest version that records under the attempt's key may have.
 func (q Queued) MaxRecordVersion() int { return max(q.RecordVersion, 1) }
 
 // SessionCreated is a session that starts under an id the caller chose. The run's first record follows it.
@@ -188,7 +188,7 @@ type Callback struct {
 	Suppressed bool `json:"suppressed,omitempty"`
 }
 
-// Turn is the run that reports the children.
+// Turn returns the run that reports the children.
 func (c Callback) Turn() string { return cmp.Or(c.TurnID, c.RunID) }
 
 // The outcomes of a webhook delivery.

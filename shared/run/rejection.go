@@ -21,7 +21,7 @@ const maxRejectionErrors = 20
 // rejectedOutputLabel precedes the answer in the text of a rejection.
 const rejectedOutputLabel = "\nThe rejected output:\n"
 
-// RejectionMessage is a system message about the n-th answer: its errors and the answer itself.
+// RejectionMessage returns a system message about the n-th answer: its errors and the answer itself.
 func RejectionMessage(n, of int, wrong []OutputError, answer string) json.RawMessage {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Output rejected, attempt %d of %d: it does not match the output schema\n", n, of)
@@ -46,7 +46,7 @@ func (m *Message) Rejected() *Rejection {
 	return m.Rejection
 }
 
-// RejectedOutput is the answer in the message of a rejection.
+// RejectedOutput returns the answer in the message of a rejection.
 func (m *Message) RejectedOutput() string {
 	if len(m.Content) == 0 {
 		return ""

@@ -39,7 +39,7 @@ func (s *Spec) WillRetry(n int, by Claimant, before Status) bool {
 	return by != ClaimedByCoordinator && s.AllowsRetry(n) && before.After(MoveRetried) == Pending
 }
 
-// Backoff is the pause after the n-th failed attempt: 1 s, doubled each time, 60 s at most.
+// Backoff returns the pause after the n-th failed attempt: 1 s, doubled each time, 60 s at most.
 func Backoff(n int) time.Duration {
 	return min(time.Second<<min(max(n-1, 0), 6), time.Minute)
 }

@@ -36,7 +36,7 @@ const (
 	autonomousTimeout = time.Hour
 )
 
-// DefaultTimeout is the execution timeout of a run without one.
+// DefaultTimeout returns the execution timeout of a run without one.
 func DefaultTimeout(agentType string) time.Duration {
 	if agentType == Procedural {
 		return proceduralTimeout
@@ -191,7 +191,7 @@ var sessionStatus = map[Status]SessionStatus{
 	Completed: SessionFinished, Failed: SessionFailed, Stopped: SessionStopped,
 }
 
-// SessionStatusOf is a session's status by the status of its oldest open run, or else of the run that ended last.
+// SessionStatusOf returns a session's status by the status of its oldest open run, or else of the run that ended last.
 func SessionStatusOf(s Status) SessionStatus { return sessionStatus[s] }
 
 // Result is the result document. Text and Data exclude each other; Data is kept byte for byte.

@@ -42,7 +42,7 @@ var transitions = map[Status]map[Move]Status{
 	Stopping: {MoveCompleted: Completed, MoveFailed: Failed, MoveStopped: Stopped},
 }
 
-// After is the status that a move leads to; the same status if the move changes nothing.
+// After returns the status that a move leads to; the same status if the move changes nothing.
 func (s Status) After(m Move) Status {
 	if to, ok := transitions[s][m]; ok {
 		return to

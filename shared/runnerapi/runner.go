@@ -91,7 +91,7 @@ type Thresholds struct {
 	Remove time.Duration // default 600 s
 }
 
-// Status is a runner's status after so long without a heartbeat.
+// Status returns a runner's status after so long without a heartbeat.
 func (p Thresholds) Status(idle time.Duration) string {
 	switch {
 	case idle >= cmp.Or(p.Remove, 600*time.Second):
@@ -112,14 +112,14 @@ type RoutingKey struct {
 	Agents     map[string]string `json:"agents,omitempty"` // runner-owned: the owner's agent hashes
 }
 
-// NewRoutingKey is the routing key of a run with these demands. owner is the agent hashes of a runner-owned
+// NewRoutingKey returns the routing key of a run with these demands. owner is the agent hashes of a runner-owned
 // agent's owner.
 func NewRoutingKey(kind string, d run.Demands, owner map[string]string) RoutingKey {
 	return RoutingKey{Type: cmp.Or(d.ExecutorType, kind), Profile: d.ExecutorProfile, Hostname: d.Hostname,
 		ProjectDir: d.ProjectDir, Tags: d.Tags, Agents: owner}
 }
 
-// TaskQueue is the name of the task queue for all runs with this key: <type>.<profile>.<match>.
+// TaskQueue returns the name of the task queue for all runs with this key: <type>.<profile>.<match>.
 func (w RoutingKey) TaskQueue() string {
 	match := "_"
 	if w.Hostname != "" || w.ProjectDir != "" || len(w.Tags) > 0 || len(w.Agents) > 0 {
@@ -175,7 +175,7 @@ func (r Runner) Older() (n int) {
 	return n
 }
 
-// BaseTaskQueues are the task queues that a runner always pulls from: its type's and its profile's. A runner
+// BaseTaskQueues returns the task queues that a runner always pulls from: its type's and its profile's. A runner
 // that requires matching tags has none.
 func (r Runner) BaseTaskQueues() []string {
 	if r.RequireMatchingTags {
@@ -185,10 +185,10 @@ func (r Runner) BaseTaskQueues() []string {
 		RoutingKey{Type: r.ExecutorType, Profile: r.ExecutorProfile}.TaskQueue()}
 }
 
-// OwnRoutingKey is the key of the runner's own agents: runners that announced exactly these may take their runs.
+// OwnRoutingKey returns the key of the runner's own agents: runners that announced exactly these may take their runs.
 func (r Runner) OwnRoutingKey() (RoutingKey, bool) {
 	return RoutingKey{Type: r.ExecutorType, Profile: r.ExecutorProfile, Agents: r.AgentHashes}, len(r.AgentHashes) > 0
 }
 
-// Names are the names of an agent set, sorted.
+// Names returns the names of an agent set, sorted.
 func Names(set map[string]string) []string { return slices.Sorted(maps.Keys(set)) }

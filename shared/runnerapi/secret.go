@@ -19,7 +19,7 @@ const (
 // NewSecret makes the secret of a worker process: 130 random bits. It is sent to coordinators only, and never stored.
 func NewSecret() string { return rand.Text() }
 
-// hashSecret is what coordinators store of a secret. A secret has enough random bits for a plain hash.
+// hashSecret returns what coordinators store of a secret. A secret has enough random bits for a plain hash.
 func hashSecret(secret string) string {
 	if secret == "" {
 		return ""
@@ -28,7 +28,7 @@ func hashSecret(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// HashSecret is the registered runner with the hash of its secret instead of the secret. A hash in the
+// HashSecret returns the registered runner with the hash of its secret instead of the secret. A hash in the
 // registration itself is ignored.
 func (r Registration) HashSecret() (Runner, error) {
 	if n := len(r.Secret); n != 0 && (n < minSecret || n > maxSecret) {

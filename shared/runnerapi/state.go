@@ -15,7 +15,7 @@ const (
 	stateSuffix = ".state"
 )
 
-// StatePointer is what an attempt that keeps a state binds.
+// StatePointer returns what an attempt that keeps a state binds.
 func StatePointer(run string, attempt int) string {
 	return statePrefix + run + "." + strconv.Itoa(attempt)
 }
@@ -23,18 +23,18 @@ func StatePointer(run string, attempt int) string {
 // IsStatePointer reports whether a session is bound to a state instead of an executor session.
 func IsStatePointer(id string) bool { return strings.HasPrefix(id, statePrefix) }
 
-// StateName is the name of the state for a pointer; false: it is not a pointer.
+// StateName returns the name of the state for a pointer; false: it is not a pointer.
 func StateName(pointer string) (name string, ok bool) {
 	at, ok := strings.CutPrefix(pointer, statePrefix)
 	return at + stateSuffix, ok && at != ""
 }
 
-// StateBody is the name of a state's n-th body. Two alternate, so that one is complete at any moment.
+// StateBody returns the name of a state's n-th body. Two alternate, so that one is complete at any moment.
 func StateBody(name string, n int) string {
 	return strings.TrimSuffix(name, stateSuffix) + "." + strconv.Itoa(n%2) + stateSuffix
 }
 
-// StatePointerOf is the pointer for a payload's name; false: it is not part of a state.
+// StatePointerOf returns the pointer for a payload's name; false: it is not part of a state.
 func StatePointerOf(name string) (pointer string, ok bool) {
 	parts := strings.Split(name, ".")
 	body := len(parts) == 4 && (parts[2] == "0" || parts[2] == "1")
@@ -44,7 +44,7 @@ func StatePointerOf(name string) (pointer string, ok bool) {
 	return statePrefix + parts[0] + "." + parts[1], true
 }
 
-// RunOfPayload is the run of a payload: <run>.<hash>.in, <run>.<attempt>.out, and states (StateName).
+// RunOfPayload returns the run of a payload: <run>.<hash>.in, <run>.<attempt>.out, and states (StateName).
 func RunOfPayload(payload string) string {
 	id, _, _ := strings.Cut(payload, ".")
 	return id

@@ -129,7 +129,7 @@ func (c *check) node(id int, v *value) {
 	}
 }
 
-// fits says whether a subschema accepts a value, without reporting why not.
+// fits reports whether a subschema accepts a value, without reporting why not.
 func (c *check) fits(id int, v *value) bool {
 	before := c.failed
 	c.failed = false
@@ -182,7 +182,7 @@ func (c *check) below(keyword string) { c.under = append(c.under, step{name: key
 func (c *check) belowItem(i int)      { c.under = append(c.under, step{index: i}) }
 func (c *check) up(n int)             { c.under = c.under[:len(c.under)-n] }
 
-// canonical is the value's canonical text, good until the next call; comparing costs a step for each value in it.
+// canonical returns the value's canonical text, good until the next call; comparing costs a step for each value in it.
 func (c *check) canonical(v *value) []byte {
 	c.buffer = v.canonical(c.buffer[:0])
 	c.spend(len(c.buffer) / 16)

@@ -164,7 +164,7 @@ func (f *flattener) logic() {
 	}
 }
 
-// number is the number of the subschema that a keyword holds, nil if there is none.
+// number returns the number of the subschema that a keyword holds, nil if there is none.
 func (f *flattener) number(keyword string) *int {
 	v, ok := f.node.value.get(keyword)
 	if !ok {

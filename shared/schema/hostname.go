@@ -47,7 +47,7 @@ func fitsIDNA(label string) bool {
 	return ok
 }
 
-// decoded is the U-label behind an A-label, if that is its one proper form.
+// decoded returns the U-label behind an A-label, if that is its one proper form.
 func decoded(label string) ([]rune, bool) {
 	label = strings.ToLower(label)
 	u, ok := fromPunycode(label[4:])
@@ -81,7 +81,7 @@ func isIDNHostname(s string) bool {
 		(!bidi || !slices.ContainsFunc(labels, func(l []rune) bool { return !isDirected(l) }))
 }
 
-// uLabel is a label as people read it, and its length as hosts do.
+// uLabel returns a label as people read it, and its length as hosts do.
 func uLabel(label string) (u []rune, size int, ok bool) {
 	if isASCII(label) {
 		if !isLDH(label) {

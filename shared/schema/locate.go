@@ -45,7 +45,7 @@ func Locate(text []byte, paths []string) []Place {
 	return places(text, offsets)
 }
 
-// syntaxError is the offset of the first byte because of which a text is no JSON.
+// syntaxError returns the offset of the first byte because of which a text is no JSON.
 func syntaxError(text []byte) (at int, broken bool) {
 	if json.Valid(text) {
 		return 0, false

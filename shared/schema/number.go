@@ -44,7 +44,7 @@ func decimalOf(literal string) decimal {
 	return d
 }
 
-// whole says whether d is an integer; 1.0 and 1e3 are.
+// whole reports whether d is an integer; 1.0 and 1e3 are.
 func (d decimal) whole() bool { return len(d.digits) <= d.exp || d.digits == "" }
 
 // compare orders two numbers.
@@ -66,7 +66,7 @@ func (d decimal) sign() int {
 	return 1
 }
 
-// multipleOf says whether d is an integer times unit; unit is not zero.
+// multipleOf reports whether d is an integer times unit; unit is not zero.
 func (d decimal) multipleOf(unit decimal) bool {
 	if d.digits == "" {
 		return true

@@ -64,7 +64,7 @@ func (p path) dotted() string {
 	return cut(b.String(), maxPath)
 }
 
-// keywordName is a keyword's name in a schema path; $ref keeps its own.
+// keywordName reports whether a name is a keyword's that keeps its own form in a schema path, as $ref does.
 func keywordName(s string) bool { return s == "$ref" }
 
 // compare orders paths by name and, in arrays, by position; a value comes before what is in it.
@@ -77,7 +77,7 @@ func (p path) compare(q path) int {
 	return cmp.Compare(len(p), len(q))
 }
 
-// plain says whether a name can stand behind a dot, as RFC 9535 has it: letters, digits and _, not beginning with a
+// plain reports whether a name can stand behind a dot, as RFC 9535 has it: letters, digits and _, not beginning with a
 // digit.
 func plain(name string) bool {
 	if name == "" || len(name) > maxName {

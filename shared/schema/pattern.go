@@ -34,7 +34,7 @@ func (p *pattern) matches(c *check, s string) bool {
 	return c.over() || p.re.MatchString(s)
 }
 
-// instructions is the size of the program that a regular expression becomes.
+// instructions returns the size of the program that a regular expression becomes.
 func instructions(expr string) (int, error) {
 	tree, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {

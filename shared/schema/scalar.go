@@ -40,7 +40,7 @@ func (r *typeRule) check(c *check, v *value) {
 	c.fail("type", "%s is not of type %s", v, r.shown)
 }
 
-// whole says whether a literal is an integer.
+// whole reports whether a literal is an integer.
 func whole(literal string) bool {
 	return !strings.ContainsAny(literal, ".eE") || decimalOf(literal).whole()
 }

@@ -49,7 +49,7 @@ type Schema struct {
 	nodes []*jsonschema.Schema // the root first; they name each other by number
 }
 
-// Raw is the schema exactly as it was given.
+// Raw returns the schema exactly as it was given.
 func (s *Schema) Raw() json.RawMessage { return slices.Clone(s.raw) }
 
 // Error says what is wrong with a schema. Its paths lead into the schema.
@@ -82,10 +82,10 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	return s, nil
 }
 
-// Implicit is what holds for an autonomous agent without a schema of its own, and for every resume.
+// Implicit returns what holds for an autonomous agent without a schema of its own, and for every resume.
 func Implicit() *Schema { return implicit() }
 
-// Object is what holds for a procedural agent without a schema: any object.
+// Object returns what holds for a procedural agent without a schema: any object.
 func Object() *Schema { return anyObject() }
 
 var (

@@ -78,7 +78,7 @@ var beside = map[string]bool{
 	"readOnly": true, "writeOnly": true, "examples": true, "definitions": true,
 }
 
-// laterDraft says whether a $schema names a draft in which keywords mean more than in draft-07.
+// laterDraft reports whether a $schema names a draft in which keywords mean more than in draft-07.
 func laterDraft(uri string) bool {
 	return strings.Contains(uri, "json-schema.org/draft/20") || strings.Contains(uri, "json-schema.org/v1")
 }

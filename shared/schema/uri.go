@@ -79,7 +79,7 @@ func isAuthority(s string, international bool) bool {
 	return strings.Trim(port, "0123456789") == "" && consists(host, "", international)
 }
 
-// consists says whether a part has only unreserved characters, sub-delimiters, those in also, and proper
+// consists reports whether a part has only unreserved characters, sub-delimiters, those in also, and proper
 // percent-encodings.
 func consists(s, also string, international bool) bool { return made(s, also, international, false) }
 

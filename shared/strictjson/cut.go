@@ -35,7 +35,7 @@ func Truncate(raw []byte, most int) []byte {
 	return out
 }
 
-// prefix is the start of a string's content, at most so many bytes, without partial characters or escapes.
+// prefix returns the start of a string's content, at most so many bytes, without partial characters or escapes.
 func prefix(inside []byte, most int) []byte {
 	at := 0
 	for at < len(inside) {

@@ -95,7 +95,7 @@ func (o *object) original() int {
 	return n
 }
 
-// lead is the text before the first member.
+// lead returns the text before the first member.
 func (o *object) lead() []byte {
 	if o.original() == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (o *object) lead() []byte {
 	return o.raw[o.open:o.parts[0].begin]
 }
 
-// between is the text before a later member.
+// between returns the text before a later member.
 func (o *object) between(i int) []byte {
 	n := o.original()
 	switch {

@@ -54,7 +54,7 @@ func Scan(raw []byte, f func(key, value []byte)) error {
 	return errObject
 }
 
-// unquote is the text of a JSON string: between its quotes where nothing is escaped.
+// unquote returns the text of a JSON string: between its quotes where nothing is escaped.
 func unquote(quoted []byte) []byte {
 	inside := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inside, '\\') < 0 {
@@ -76,7 +76,7 @@ func space(raw []byte, i int) int {
 	return i
 }
 
-// stringEnd is the offset after the string that starts at i, -1 if it does not end.
+// stringEnd returns the offset after the string that starts at i, -1 if it does not end.
 func stringEnd(raw []byte, i int) int {
 	for i++; i < len(raw); {
 		n := bytes.IndexByte(raw[i:], '"')
@@ -95,7 +95,7 @@ func stringEnd(raw []byte, i int) int {
 	return -1
 }
 
-// valueEnd is the offset after the value that starts at i, -1 if it does not end.
+// valueEnd returns the offset after the value that starts at i, -1 if it does not end.
 func valueEnd(raw []byte, i int) int {
 	depth := 0
 	for i < len(raw) {
@@ -130,7 +130,7 @@ func ends(c byte) bool {
 	return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\t' || c == '\r'
 }
 
-// String is the string of a JSON value, empty for anything else.
+// String returns the string of a JSON value, empty for anything else.
 func String(v []byte) string { return string(StringBytes(v)) }
 
 // StringBytes is String as bytes, a slice of v if nothing is escaped.
@@ -141,7 +141,7 @@ func StringBytes(v []byte) []byte {
 	return unquote(v)
 }
 
-// Uint is the unsigned integer of a JSON value, 0 for anything else.
+// Uint returns the unsigned integer of a JSON value, 0 for anything else.
 func Uint(v []byte) (n uint64) {
 	for _, c := range v {
 		if c < '0' || c > '9' || n > 1<<60 {

@@ -82,7 +82,7 @@ func duplicate(d *jsontext.Decoder, err error) error {
 		"field", name)
 }
 
-// place is the path of a value, as $.a.b, without the indexes of arrays.
+// place returns the path of a value, as $.a.b, without the indexes of arrays.
 func place(d *jsontext.Decoder, at jsontext.Pointer) string {
 	p, level := "$", 0
 	for key := range at.Tokens() {
@@ -102,7 +102,7 @@ func short(path string) string {
 	return path
 }
 
-// unreadable says why bytes are not one JSON value.
+// unreadable returns why bytes are not one JSON value.
 func unreadable(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	var v json.RawMessage
@@ -179,7 +179,7 @@ func (r reader) member(key, value []byte, path string, known *fields, into refle
 	return r.set(value, name, field)
 }
 
-// join is the path of a member.
+// join returns the path of a member.
 func join(path, key string) string {
 	if path == "" {
 		return key

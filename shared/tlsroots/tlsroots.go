@@ -13,7 +13,7 @@ import (
 	"ao/shared/fault"
 )
 
-// Config is a client's TLS configuration that trusts the authorities in a file (AO_CA) besides the system's. No
+// Config returns a client's TLS configuration that trusts the authorities in a file (AO_CA) besides the system's. No
 // file: the system's only.
 func Config(file string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -37,7 +37,7 @@ func Config(file string) (*tls.Config, error) {
 	return c, nil
 }
 
-// Explain says why a server's certificate was not trusted and what to do; empty for other errors.
+// Explain returns why a server's certificate was not trusted and what to do; empty for other errors.
 func Explain(err error) string {
 	if e, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		err = e.Err

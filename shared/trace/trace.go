@@ -185,7 +185,7 @@ func (s Span) End() {
 
 var format propagation.TraceContext
 
-// Extract is ctx with the trace context in a request's headers, if any. An invalid one is ignored.
+// Extract returns ctx with the trace context in a request's headers, if any. An invalid one is ignored.
 func Extract(ctx context.Context, header map[string][]string) context.Context {
 	parent := values(header, "Traceparent", HeaderParent)
 	if len(parent) != 1 {
@@ -195,7 +195,7 @@ func Extract(ctx context.Context, header map[string][]string) context.Context {
 		State: strings.Join(values(header, "Tracestate", headerState), ",")})
 }
 
-// values are the values of a header, spelled as in HTTP or as in NATS.
+// values returns the values of a header, spelled as in HTTP or as in NATS.
 func values(header map[string][]string, names ...string) []string {
 	for _, name := range names {
 		if v := header[name]; len(v) > 0 {
@@ -205,7 +205,7 @@ func values(header map[string][]string, names ...string) []string {
 	return nil
 }
 
-// ContextWith is ctx with a stored or received trace context; nil and an invalid one change nothing.
+// ContextWith returns ctx with a stored or received trace context; nil and an invalid one change nothing.
 func ContextWith(ctx context.Context, t *run.Trace) context.Context {
 	if t == nil {
 		return ctx
@@ -213,7 +213,7 @@ func ContextWith(ctx context.Context, t *run.Trace) context.Context {
 	return format.Extract(ctx, carrier{t})
 }
 
-// FromContext is the trace context to store or send; nil: none.
+// FromContext returns the trace context to store or send; nil: none.
 func FromContext(ctx context.Context) *run.Trace {
 	if !otel.SpanContextFromContext(ctx).IsValid() {
 		return nil

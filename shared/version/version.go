@@ -29,7 +29,7 @@ var Revision = sync.OnceValue(func() string {
 	return cmp.Or(commit, vcs(info, "vcs.revision"), Unknown)
 })
 
-// Line is what a program prints for --version.
+// Line returns what a program prints for --version.
 func Line(program string) string {
 	return fmt.Sprintf("%s %s (%s, %s/%s)\n", program, Current(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
@@ -60,7 +60,7 @@ func of(info *debug.BuildInfo, stamp, commit string) string {
 	return commit
 }
 
-// vcs is a fact that Go noted about the repository; empty: it did not see one.
+// vcs returns a fact that Go noted about the repository; empty: it did not see one.
 func vcs(info *debug.BuildInfo, key string) string {
 	if info == nil {
 		return ""

@@ -101,7 +101,7 @@ func (s settings) fault(code, message string) *fault.Fault {
 	return fault.New(fault.Internal, code, s.redact(message)).With("provider", s.Provider).With("model", s.Model)
 }
 
-// keyAdvice says where the key must be.
+// keyAdvice returns where the key must be.
 func (s settings) keyAdvice() string {
 	switch {
 	case *s.KeyEnv == "":

@@ -21,7 +21,7 @@ type Folder struct {
 	Broken  []agent.BrokenFile
 }
 
-// Agents are the definitions to run, by name: the last good one of each file.
+// Agents returns the definitions to run, by name: the last good one of each file.
 func (f *Folder) Agents() []Agent {
 	all := slices.Collect(maps.Values(f.files))
 	slices.SortFunc(all, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })

@@ -316,7 +316,7 @@ type attemptRef struct {
 	attempt int
 }
 
-// strayText is the message about text that a process wrote between its turns.
+// strayText returns the message about text that a process wrote between its turns.
 func strayText(n int64, text []byte) json.RawMessage {
 	return run.TextMessage("system", fmt.Sprintf("the executor wrote %d bytes between its turns, dropped: %s", n,
 		process.Plain(bytes.TrimSpace(text))))

@@ -56,7 +56,7 @@ func (t *transcript) finalResult(own []byte, cut int64, most int) (*run.Result, 
 	return t.result, nil
 }
 
-// tooLarge is the failure of a program whose output exceeds the limit of a result.
+// tooLarge returns the failure of a program whose output exceeds the limit of a result.
 func tooLarge(most int) *fault.Fault {
 	return fault.New(fault.Internal, run.CodeTooLarge, fmt.Sprintf(
 		"the executor wrote more than %d bytes, the limit of a result (AO_MAX_PAYLOAD): write less, or store it "+

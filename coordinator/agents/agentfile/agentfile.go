@@ -194,7 +194,7 @@ func explain(err error, path string) error {
 	return fault.Wrap(kind, "", fmt.Sprintf("%s cannot be changed: %s", path, reason), err).With("path", path)
 }
 
-// Locked says why a file cannot be changed; nil: nothing seems to prevent it.
+// Locked returns why a file cannot be changed; nil: nothing seems to prevent it.
 func Locked(dir, path string) error {
 	refuse := func(format string, args ...any) error {
 		return fault.Newf(fault.Conflict, format, args...).With("path", path)

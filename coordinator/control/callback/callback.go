@@ -194,7 +194,7 @@ func (c *Controller) children(ctx context.Context, pending []projection.Child) (
 	return all, nil
 }
 
-// endSize is how many bytes of an end a parent gets to read.
+// endSize returns how many bytes of an end a parent gets to read.
 func endSize(e run.Ended) (n int64) {
 	if r := e.Result; r != nil {
 		n = int64(len(r.Data))

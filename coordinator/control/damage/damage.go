@@ -118,7 +118,7 @@ func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status
 	return err
 }
 
-// evidence says how it is known that an unclaimed run had begun; empty: nothing shows it.
+// evidence returns how it is known that an unclaimed run had begun; empty: nothing shows it.
 func (c *Controller) evidence(ctx context.Context, a projection.Active, was run.Status) (string, error) {
 	switch {
 	case was != "":

@@ -276,7 +276,7 @@ func (c *Controller) unmatchedSince(queue string, now time.Time) time.Time {
 // CodeUnmatched is the error code of runs that no online runner matched for too long.
 const CodeUnmatched = "no_matching_runner"
 
-// expired is the error of a run that no online runner matched for too long.
+// expired returns the error of a run that no online runner matched for too long.
 func (c *Controller) expired(a projection.Active) *fault.Fault {
 	return fault.New(fault.Internal, CodeUnmatched, "No matching runner available within timeout").
 		With("timeout_seconds", c.NoMatch.Seconds()).

@@ -76,22 +76,22 @@ func (b *agreed) begin(name string, own int) {
 	b.lowest.Store(1)
 }
 
-// Now is the version of records that are not under an attempt's key.
+// Now returns the version of records that are not under an attempt's key.
 func (v *Versions) Now() int { return v.records.now() }
 
-// Of is the version of records under an attempt's key, written by coordinators or workers.
+// Of returns the version of records under an attempt's key, written by coordinators or workers.
 func (v *Versions) Of(a projection.Active) int { return min(v.Now(), a.MaxVersion()) }
 
-// Advertised is the version of records that attempts and workers are told; 0 means 1.
+// Advertised returns the version of records that attempts and workers are told; 0 means 1.
 func (v *Versions) Advertised() int { return v.records.advertised() }
 
-// EventsAdvertised is the version of events that workers are told; 0 means 1.
+// EventsAdvertised returns the version of events that workers are told; 0 means 1.
 func (v *Versions) EventsAdvertised() int { return v.events.advertised() }
 
-// now is what counts.
+// now returns what counts.
 func (b *agreed) now() int { return min(int(b.lowest.Load()), b.own) }
 
-// advertised is what workers and attempts are told; 0 means 1, as older programs understand it.
+// advertised returns what workers and attempts are told; 0 means 1, as older programs understand it.
 func (b *agreed) advertised() int {
 	if n := b.now(); n > 1 {
 		return n
@@ -99,7 +99,7 @@ func (b *agreed) advertised() int {
 	return 0
 }
 
-// Pace is how often all coordinators are asked.
+// Pace returns how often all coordinators are asked.
 func (v *Versions) Pace() time.Duration { return min(v.cfg.RaiseAfter/10, 10*time.Second) }
 
 // Reconcile asks all coordinators.

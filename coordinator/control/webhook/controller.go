@@ -113,7 +113,7 @@ func (c *Controller) warnDisabled() {
 	}
 }
 
-// Pace is how often all due webhooks are looked at. Where webhooks are disabled, Reconcile only warns.
+// Pace returns how often all due webhooks are looked at. Where webhooks are disabled, Reconcile only warns.
 func (c *Controller) Pace() time.Duration {
 	if c.Receivers.Enabled() {
 		return time.Second

@@ -102,7 +102,7 @@ func (p Policy) target(rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
-// errURL says why a callback_url is refused.
+// errURL returns why a callback_url is refused.
 func errURL(format string, args ...any) (*url.URL, error) {
 	return nil, fault.Newf(fault.Invalid, "callback_url "+format, args...).With("field", "callback_url")
 }

@@ -44,7 +44,7 @@ func keys(secrets string) ([][]byte, error) {
 	return all, nil
 }
 
-// signature is the value of headerSignature: one signature by each key, so that the receiver may know any of them.
+// signature returns the value of headerSignature: one signature by each key, so that the receiver may know any of them.
 func signature(keys [][]byte, id string, at time.Time, body []byte) string {
 	var all []string
 	for _, key := range keys {

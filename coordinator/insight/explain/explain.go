@@ -115,7 +115,7 @@ func conclusion(t projection.Trace, story []Step, with string) string {
 	return say + reason(r) + "."
 }
 
-// reason says why a run failed; nothing for one that did not.
+// reason returns why a run failed; nothing for one that did not.
 func reason(r run.Run) string {
 	switch {
 	case lost(r.Error):
@@ -132,7 +132,7 @@ func reason(r run.Run) string {
 	return ": " + brief(r.Error.Message, 200) + " (" + r.Error.Code + ")"
 }
 
-// tell is the story, as much of it as can be read; the error says why it lacks something.
+// tell returns the story, as much of it as can be read; the error says why it lacks something.
 func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	r, part := n.t.Run, subject.Partition(n.t.Run.SessionID)
 	g, ctx := errgroup.WithContext(ctx)

@@ -48,7 +48,7 @@ type History interface {
 	Claimed(f func(projection.Active) bool)
 }
 
-// span is a duration as a person reads it: three digits or so.
+// span returns a duration as a person reads it: three digits or so.
 func span(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -62,7 +62,7 @@ const (
 	mostHolders    = 20
 )
 
-// mismatches are all things in which a runner is not what a run wants: none where Runner.Matches is true.
+// mismatches returns all things in which a runner is not what a run wants: none where Runner.Matches is true.
 func mismatches(r runnerapi.Runner, w runnerapi.RoutingKey) []Mismatch {
 	all := []Mismatch{}
 	for _, m := range []struct{ field, want, have string }{

@@ -31,7 +31,7 @@ const (
 	answerLength = 16 << 10
 )
 
-// rejectedIn are the first answers that a story contains.
+// rejectedIn returns the first answers that a story contains.
 func rejectedIn(story []Step) (all []Rejected) {
 	for _, s := range story {
 		if s.rejected != nil && len(all) < mostRejected {
@@ -90,7 +90,7 @@ func (n *narrator) rejectionsIn(ctx context.Context, filter string) (steps []Ste
 	return steps, nil
 }
 
-// rejection is what a message says of an answer that does not fit; nil: it is about something else.
+// rejection returns what a message says of an answer that does not fit; nil: it is about something else.
 func rejection(e run.Event) *Rejected {
 	var m run.Message
 	if json.Unmarshal(e.Body, &m) != nil {

@@ -264,7 +264,7 @@ func gone(f *fault.Fault) string {
 	return fmt.Sprintf("runner %s was lost: %s", cmp.Or(runner, "?"), cmp.Or(why, f.Message))
 }
 
-// say is an error in a line.
+// say returns an error in a line.
 func say(f *fault.Fault) string {
 	switch {
 	case f == nil:
@@ -424,7 +424,7 @@ func (n *narrator) known() {
 	}
 }
 
-// brief is a text on one line, with no more than so many characters.
+// brief returns a text on one line, with no more than so many characters.
 func brief(text string, most int) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > most {

@@ -58,7 +58,7 @@ const (
 	waitsForStop        = "stopping"              // its runner ends it
 )
 
-// obstacle is what a run that has not ended waits for, and a sentence about it; inside: for an executor's session.
+// obstacle returns what a run that has not ended waits for, and a sentence about it; inside: for an executor's session.
 func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Obstacle, sentence string) {
 	if inside {
 		defer func() { o.Runners, o.More = nil, 0 }()
@@ -96,7 +96,7 @@ func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Ob
 	return x.waiting(r, a, w, now)
 }
 
-// underway is a run that a runner has.
+// underway explains a run that a runner has.
 func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Obstacle, string) {
 	o := &Obstacle{Reason: waitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
 	if heard, lease, ok := x.Heard.Of(a.Key); ok {
@@ -122,7 +122,7 @@ func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Ob
 		span(now.Sub(began))) + heardOf(o, now)
 }
 
-// heardOf is a sentence about a runner that is silent for longer than it should be.
+// heardOf returns a sentence about a runner that is silent for longer than it should be.
 func heardOf(o *Obstacle, now time.Time) string {
 	if o.Heard == nil {
 		return ""
@@ -142,7 +142,7 @@ func limit(r run.Run, now time.Time) string {
 	return fmt.Sprintf(" It times out in %s.", span(r.TimeoutAt.Sub(now)))
 }
 
-// unmatched is a run that no online runner could take.
+// unmatched explains a run that no online runner could take.
 func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time, inside bool) (
 	*Obstacle, string) {
 	all := x.candidates(w)
@@ -179,7 +179,7 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Routin
 	return o, say + "." + advice
 }
 
-// waiting is a run that some online runner could take.
+// waiting explains a run that some online runner could take.
 func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
 		o := &Obstacle{Reason: waitsForQueue, Queue: w.TaskQueue(), Wants: WantedOf(w)}
@@ -208,13 +208,13 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.RoutingK
 	return o, "It waits for a free slot: " + full + say + "."
 }
 
-// WantedOf is a want as readers see it: hashes of definitions say nothing to them.
+// WantedOf returns what a routing key asks for, with the names of agents instead of their hashes.
 func WantedOf(w runnerapi.RoutingKey) *Wanted {
 	return &Wanted{run.Demands{ExecutorType: w.Type, ExecutorProfile: w.Profile, Hostname: w.Hostname,
 		ProjectDir: w.ProjectDir, Tags: w.Tags}, runnerapi.Names(w.Agents)}
 }
 
-// differs is in a few words in what a runner is not what is wanted.
+// differs summarizes in what a runner is not what is wanted.
 func differs(all []Mismatch) string {
 	say := all[0].Message
 	if n := len(all) - 1; n > 0 {
@@ -223,7 +223,7 @@ func differs(all []Mismatch) string {
 	return say
 }
 
-// WaitingFor says why a run waits; nothing for one that doesn't.
+// WaitingFor returns why a run waits; empty: it does not.
 func (x *Explainer) WaitingFor(r run.Run) string {
 	if r.Status != run.Pending {
 		return ""
@@ -292,7 +292,7 @@ func describe(w runnerapi.RoutingKey) string {
 	return s
 }
 
-// count is a number of things.
+// count returns a number of things.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

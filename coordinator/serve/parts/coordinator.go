@@ -108,7 +108,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// heartbeatInterval is the interval of heartbeats: five in a lease, so that one or two may be lost.
+// heartbeatInterval returns the interval of heartbeats: five in a lease, so that one or two may be lost.
 func (c Config) heartbeatInterval() time.Duration { return min(c.Lease/5, c.Heartbeat) }
 
 // Coordinator is one of any number side by side.

@@ -46,5 +46,5 @@ func (c *Coordinator) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// Metadata is what the coordinator's NATS service tells other coordinators.
+// Metadata returns what the coordinator's NATS service tells other coordinators.
 func (c *Coordinator) Metadata() map[string]string { return c.versions.Metadata() }

@@ -141,7 +141,7 @@ func (x *examiner) note(c Check) {
 	}
 }
 
-// invocation is the next run's document.
+// invocation returns the next run's document.
 func (x *examiner) invocation(mode, prompt string) executor.Invocation {
 	x.runs++
 	parameters, _ := json.Marshal(map[string]string{"prompt": prompt})
@@ -167,7 +167,7 @@ func (x *examiner) invocation(mode, prompt string) executor.Invocation {
 const unicode = "Grüße, 世界! 👩‍🚀 \u202eRTL\u202c \"quotes\" \\ back </inputs> & <tag> \t tab\nand a " +
 	"second line\u2028third"
 
-// large is a prompt of 1 MiB.
+// large returns a prompt of 1 MiB.
 func large() string { return "Answer with one word. " + strings.Repeat("0123456789abcdef", 1<<16) }
 
 // The names of the checks, in their order.
@@ -330,7 +330,7 @@ func say(err error) string {
 	return err.Error()
 }
 
-// shown is a result for people.
+// shown returns a result for people.
 func shown(r *run.Result) string {
 	switch {
 	case r == nil:

@@ -303,7 +303,7 @@ func (p *proc) badLines() (bad []string, beside string) {
 	return bad, strings.TrimSpace(beside)
 }
 
-// goodLines is the number of valid lines of the protocol.
+// goodLines returns the number of valid lines of the protocol.
 func (p *proc) goodLines() (n int) {
 	for _, l := range p.lines() {
 		if l.ok && l.err == nil {
@@ -322,7 +322,7 @@ func (p *proc) bound() string {
 	return ""
 }
 
-// result is the run's result for people; empty: none.
+// result returns the run's result for people; empty: none.
 func (p *proc) result() (text string) {
 	var own []string
 	for _, l := range p.lines() {
@@ -349,7 +349,7 @@ func (p *proc) stderrText() []byte {
 	return bytes.Clone(p.errs.Bytes())
 }
 
-// why says how it ended: the exit code, and the end of stderr.
+// why returns how it ended: the exit code, and the end of stderr.
 func (p *proc) why() string {
 	text := strings.TrimSpace(string(p.stderrText()))
 	if len(text) > 300 {

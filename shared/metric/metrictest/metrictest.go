@@ -51,7 +51,7 @@ func Read(t testing.TB, text string) Page {
 	return all
 }
 
-// Names are the names of all families that begin with a prefix, sorted.
+// Names returns the names of all families that begin with a prefix, sorted.
 func (p Page) Names(prefix string) []string {
 	names := slices.Sorted(maps.Keys(p))
 	return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, prefix) })
@@ -66,7 +66,7 @@ func (p Page) Sum(name string, labels ...string) (sum float64) {
 	return sum
 }
 
-// Series are those of a family that have these labels.
+// Series returns those of a family that have these labels.
 func (p Page) Series(name string, labels ...string) (all []*dto.Metric) {
 	for _, m := range p[name].GetMetric() {
 		has := map[string]bool{}

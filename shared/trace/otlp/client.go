@@ -31,7 +31,7 @@ type client struct {
 	http     *http.Client
 }
 
-// newClient is the client for the variables OTEL_EXPORTER_OTLP_*.
+// newClient returns the client for the variables OTEL_EXPORTER_OTLP_*.
 func newClient() (*client, error) {
 	c := &client{header: http.Header{"Content-Type": {"application/x-protobuf"}, "User-Agent": {"agent-orchestrator"}},
 		timeout: 10 * time.Second}

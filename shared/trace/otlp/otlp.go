@@ -88,7 +88,7 @@ func enabled() (bool, error) {
 	return true, nil
 }
 
-// setting is the value of an exporter's variable: for traces, else for all signals.
+// setting returns the value of an exporter's variable: for traces, else for all signals.
 func setting(name string) string { return os.Getenv(variable(name)) }
 
 func variable(name string) string {

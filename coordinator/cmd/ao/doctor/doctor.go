@@ -177,7 +177,7 @@ func local(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// hostOf is the host of an address; a scheme may be missing.
+// hostOf returns the host of an address; a scheme may be missing.
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {

@@ -43,7 +43,7 @@ func (c Config) profiles() (all []health.Result) {
 	return all
 }
 
-// profileError says why a profile cannot be run; empty: no problem found.
+// profileError returns why a profile cannot be run; empty: no problem found.
 func profileError(dir, name string) string {
 	text, err := os.ReadFile(filepath.Join(dir, name+".json"))
 	if err != nil {

@@ -64,7 +64,7 @@ func (r *Result) storeLimit(dir string, f disk.StoreUsage, sharing int, requeste
 	return err
 }
 
-// sizeWarning says what is wrong with a limit; empty: nothing.
+// sizeWarning returns what is wrong with a limit; empty: nothing.
 func sizeWarning(f disk.StoreUsage, size int64, sharing int) string {
 	switch {
 	case size < f.Reserved:

@@ -14,7 +14,7 @@ type Table struct {
 	rows   [][]string
 }
 
-// NewTable is an empty table with these columns.
+// NewTable returns an empty table with these columns.
 func NewTable(columns ...string) *Table { return &Table{header: columns} }
 
 // Row adds a row; its cells are escaped.
