@@ -71,19 +71,21 @@ func installPython(t *testing.T) func(*testing.T, string) []string {
 	}
 }
 
-// installTypescript packs the client with npm and installs the package.
-func installTypescript(t *testing.T) func(*testing.T, string) []string {
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("SKIPPED: there is no %s here", program)
-		}
+// typescriptPackage is the client as npm has packed and installed it, once for all tests; "": that failed.
+var typescriptPackage struct {
+	once sync.Once
+	dir  string
+}
+
+// packTypescript packs the client with npm and returns the folder where npm has installed the package.
+func packTypescript(t *testing.T, tsc string) string {
+	t.Helper()
+	source := copyFolder(t, clientFolder("typescript"))
+	dir, err := os.MkdirTemp(bin, "typescript-")
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(source, "dist"))
 	}
-	tsc, err := typescript()
 	if err != nil {
-		t.Skipf("SKIPPED: there is no tsc: %v", err)
-	}
-	dir, source := t.TempDir(), copyFolder(t, clientFolder("typescript"))
-	if err := os.RemoveAll(filepath.Join(source, "dist")); err != nil {
 		t.Fatal(err)
 	}
 	runCommand(t, source, "env", "PATH="+filepath.Dir(tsc)+":"+os.Getenv("PATH"), "npm", "pack", "--silent",
@@ -94,6 +96,25 @@ func installTypescript(t *testing.T) func(*testing.T, string) []string {
 	}
 	writeFile(t, filepath.Join(dir, "package.json"), `{"type":"module"}`)
 	runCommand(t, dir, "npm", "install", "--offline", "--no-audit", "--no-fund", "--silent", packed[0])
+	return dir
+}
+
+// installTypescript makes the package available to programs, which it compiles.
+func installTypescript(t *testing.T) func(*testing.T, string) []string {
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("SKIPPED: there is no %s here", program)
+		}
+	}
+	tsc, err := typescript()
+	if err != nil {
+		t.Skipf("SKIPPED: there is no tsc: %v", err)
+	}
+	typescriptPackage.once.Do(func() { typescriptPackage.dir = packTypescript(t, tsc) })
+	dir := typescriptPackage.dir
+	if dir == "" {
+		t.Fatal("the package cannot be installed: another test says why")
+	}
 	return func(t *testing.T, text string) []string {
 		t.Helper()
 		of, err := os.MkdirTemp(dir, "program-")
@@ -101,8 +122,8 @@ func installTypescript(t *testing.T) func(*testing.T, string) []string {
 			t.Fatal(err)
 		}
 		writeFile(t, filepath.Join(of, "program.ts"), text)
-		runCommand(t, of, tsc, "--strict", "--target", "es2022", "--module", "es2022", "--moduleResolution", "bundler",
-			"program.ts")
+		runCommand(t, of, tsc, "--strict", "--skipDefaultLibCheck", "--target", "es2022", "--module", "es2022",
+			"--moduleResolution", "bundler", "program.ts")
 		return []string{"node", filepath.Join(of, "program.js")}
 	}
 }

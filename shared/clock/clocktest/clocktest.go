@@ -15,7 +15,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 }
 
 // Poll calls a function until it returns true, and reports whether it did so within the limit. The pauses grow from 2
-// to 25 ms, because a test that waits for seconds would otherwise keep the machine busy with its own requests.
+// to 100 ms, because a test that waits for seconds would otherwise keep the machine busy with its own requests.
 func Poll(limit time.Duration, ok func() bool) bool {
 	end, pause := time.Now().Add(limit), 2*time.Millisecond
 	for !ok() {
@@ -23,7 +23,7 @@ func Poll(limit time.Duration, ok func() bool) bool {
 			return false
 		}
 		time.Sleep(pause)
-		pause = min(pause*5/4, 25*time.Millisecond)
+		pause = min(pause*5/4, 100*time.Millisecond)
 	}
 	return true
 }
