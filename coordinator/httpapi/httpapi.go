@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"ao/coordinator/access"
@@ -100,7 +101,8 @@ func New(cfg Config) *API {
 	a.middleware.meter = newMeter(cfg.Metrics, a.Open) // not behind the middleware's limits
 	h := a.handlers(cfg, guard, audited)
 	a.routes = h.routes()
-	h.service.routes, h.service.document = a.routes, described(a.routes)
+	h.service.routes = a.routes
+	h.service.document = sync.OnceValue(func() []byte { return described(a.routes) }) // few ask for it
 	a.engine = a.router(cfg, answers)
 	return a
 }

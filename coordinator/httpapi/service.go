@@ -15,7 +15,7 @@ import (
 // serviceAPI serves the process itself: its routes, health, settings and metrics.
 type serviceAPI struct {
 	routes    []route
-	document  []byte // openapi.json
+	document  func() []byte // openapi.json
 	readiness func() error
 	registry  *metric.Registry // nil: nothing is measured
 	inForce   []config.EffectiveSetting
@@ -43,7 +43,7 @@ func (a *serviceAPI) ready(*gin.Context, request) (any, error) {
 
 // openAPI answers GET /openapi.json.
 func (a *serviceAPI) openAPI(g *gin.Context, _ request) (any, error) {
-	return json.RawMessage(a.document), nil
+	return json.RawMessage(a.document()), nil
 }
 
 // settings lists the settings of this coordinator.
