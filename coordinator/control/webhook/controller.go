@@ -371,17 +371,26 @@ func (c *Controller) record(ctx context.Context, d projection.Webhook, result At
 	return c.Records.CatchUp(ctx)
 }
 
+// append appends a step, unless another coordinator has done so. After a loss of records a step may be there that does
+// not count: it cannot be read, or precedes the run's end. Then the step gets the next number.
 func (c *Controller) append(ctx context.Context, d projection.Webhook, r run.Notified) error {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return err
+	for ; ; r.N++ {
+		body, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		err = c.Records.Append(ctx,
+			bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body})
+		if !errors.Is(err, bus.ErrTaken) {
+			return err
+		}
+		if err := c.Records.CatchUp(ctx); err != nil {
+			return err
+		}
+		if now, _, ok := c.History.Webhook(d.RunID); !ok || now.N != d.N {
+			return nil
+		}
 	}
-	err = c.Records.Append(ctx,
-		bus.Entry{Subject: subject.Notified(subject.Partition(d.SessionID), d.RunID, r.N), Body: body})
-	if errors.Is(err, bus.ErrTaken) {
-		return nil
-	}
-	return err
 }
 
 // Redeliver tries a failed webhook again, at once and from the beginning of its schedule.
