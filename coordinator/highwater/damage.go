@@ -77,10 +77,22 @@ func (k *Keeper) Lost(id string, after uint64) (possible, begun bool) {
 	return possible, begun
 }
 
+// Truncatable returns an error while RUNS counts records that a single server cannot read. A truncation that reaches
+// one loses what follows it, and a restart brings back what was removed before.
+func Truncatable(k *Keeper) error {
+	all := k.Damages()
+	if n := len(all); n == 0 || !all[n-1].Unreadable || k.Stream.Clustered() {
+		return nil
+	}
+	return errHeld("NATS cannot read some records of the history, and would lose more of it; restore a backup " +
+		"with 'ao restore'")
+}
+
 // Damages returns the damages that are known.
 func (k *Keeper) Damages() []Damage { return k.shown.Load().damages }
 
-// Resolve notes the runs that the last damage affects, as far as this process knows them.
+// Resolve notes the runs that the damages affect, as far as this process knows them. The last one names them: one that
+// was found before its runs were known is resolved with it.
 func (k *Keeper) Resolve(ctx context.Context, failed, lost []Run) error {
 	return k.change(ctx, func(m *mark) {
 		d := &m.Damages[len(m.Damages)-1]
@@ -91,7 +103,9 @@ func (k *Keeper) Resolve(ctx context.Context, failed, lost []Run) error {
 				d.Runs = append(d.Runs, r)
 			}
 		}
-		d.ResolvedAt = orNow(d.ResolvedAt)
+		for i := range m.Damages {
+			m.Damages[i].ResolvedAt = orNow(m.Damages[i].ResolvedAt)
+		}
 	}, func(m *mark) { k.handled = m.Generation })
 }
 

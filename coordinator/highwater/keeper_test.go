@@ -120,3 +120,48 @@ func TestARemovalWaitsForTheComparison(t *testing.T) {
 		}
 	})
 }
+
+// TestADamageBeforeItsRunsAreKnown: another damage is found before the runs of the first one are known. They are known
+// together.
+func TestADamageBeforeItsRunsAreKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &deployment{history: newHistory(20)}
+		k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "one", Log: slog.New(slog.DiscardHandler)})
+		for _, left := range []uint64{20, 15, 10} {
+			d.history, d.reconnects = newHistory(left), d.reconnects+1
+			for range 30 {
+				if err := k.Reconcile(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(raiseEvery / 10)
+			}
+		}
+		if err := k.Resolve(t.Context(), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(k.Damages()) != 2 {
+			t.Fatalf("%d damages, want 2", len(k.Damages()))
+		}
+		for _, one := range k.Damages() {
+			if one.ResolvedAt == nil {
+				t.Errorf("not resolved: %s", one.Message)
+			}
+		}
+	})
+}
+
+// TestWhatIsNotTruncated: a single server that cannot read a record loses more than is truncated.
+func TestWhatIsNotTruncated(t *testing.T) {
+	for _, clustered := range []bool{false, true} {
+		d := &deployment{history: newHistory(20), clustered: clustered}
+		k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "one", Log: slog.New(slog.DiscardHandler)})
+		for unreadable := range uint64(2) {
+			if _, err := k.Verify(t.Context(), unreadable); err != nil {
+				t.Fatal(err)
+			}
+			if held := Truncatable(k) != nil; held != (unreadable > 0 && !clustered) {
+				t.Errorf("clustered %v, %d records unreadable: truncation is held: %v", clustered, unreadable, held)
+			}
+		}
+	}
+}

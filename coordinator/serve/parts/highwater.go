@@ -46,6 +46,9 @@ func (g *guarded) Purge(ctx context.Context, stream, filter string, before uint6
 
 // Truncate is the bus's.
 func (g *guarded) Truncate(ctx context.Context, before uint64) error {
+	if err := highwater.Truncatable(g.mark); err != nil {
+		return err
+	}
 	return g.mark.Removing(ctx, func() error { return g.Bus.Truncate(ctx, before) })
 }
 
