@@ -1,7 +1,13 @@
 package serve_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -91,6 +97,59 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 			}
 			again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
 			r.starts.wantOnce(t)
+		})
+	}
+}
+
+// TestAnUnreadableKeyOfABucket: a coordinator that waits for what NATS does not give says so, over HTTP and in its log.
+// A bucket with deleted keys is no reason.
+func TestAnUnreadableKeyOfABucket(t *testing.T) {
+	t.Parallel()
+	for bucket, key := range map[string]string{subject.Agents: "kept", subject.Runners: ""} {
+		t.Run(bucket, func(t *testing.T) {
+			t.Parallel()
+			r := fill(t, 8)
+			for _, name := range []string{"kept", "deleted", "other"} {
+				r.post("/agents", `{"name":"`+name+`","description":"an agent"}`).want(201)
+			}
+			r.call("DELETE", "/agents/deleted", "").want(204)
+			if key == "" {
+				keys, _, err := r.bus.Bucket(bucket).Keys(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				key = slices.Sorted(slices.Values(keys))[0]
+			}
+			if got, err := r.bus.Bucket(bucket).Unreadable(t.Context()); err != nil || got != nil {
+				t.Fatalf("unreadable before: %q, %v", got, err)
+			}
+			r.rot("KV_"+bucket, "$KV."+bucket+"."+key)
+			var log logBuffer
+			cfg := serve.Config{HTTPAddr: natstest.FreeAddr(t), Log: slog.New(slog.NewTextHandler(&log, nil))}
+			r.on(&cfg)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- serve.Run(ctx, cfg) }()
+			t.Cleanup(func() {
+				cancel()
+				<-ended
+			})
+			says := func(text string) bool {
+				return strings.Contains(text, "bucket "+bucket) && strings.Contains(text, key) &&
+					strings.Contains(text, "ao restore")
+			}
+			natstest.Until(t, "GET /ready says why", func() bool {
+				res, err := http.Get("http://" + cfg.HTTPAddr + "/ready")
+				if err != nil {
+					return false
+				}
+				defer res.Body.Close()
+				body, _ := io.ReadAll(res.Body)
+				return res.StatusCode == http.StatusServiceUnavailable && says(string(body))
+			})
+			natstest.Until(t, "the log says so", func() bool {
+				return log.has("NATS cannot read what it has of the bucket " + bucket)
+			})
 		})
 	}
 }

@@ -157,7 +157,8 @@ type Coordinator struct {
 	room            *retention.CapacityGuard
 	scrapes         *metrics.Scrapes
 	meters          metrics.Meters
-	started         atomic.Bool // keys and registries have been read
+	started         atomic.Bool                 // keys and registries have been read
+	unreadable      atomic.Pointer[fault.Fault] // why they cannot be read, if that is known
 
 	scheduler *control.Scheduler
 
@@ -234,7 +235,7 @@ func (c *Coordinator) Ready() error {
 		return err
 	}
 	if !c.started.Load() {
-		return errStarting
+		return c.starting()
 	}
 	return nil
 }
@@ -246,7 +247,7 @@ func (c *Coordinator) Registries() error {
 	if c.Registry.Loaded() && c.Queues.Read() && c.Agents.Loaded() {
 		return nil
 	}
-	return errStarting
+	return c.starting()
 }
 
 // retryUntilAvailable repeats f until NATS answers or ctx ends.

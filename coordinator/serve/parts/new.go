@@ -71,6 +71,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	g.Go(func() error { return c.Queues.Watch(ctx) })
 	g.Go(func() error { return c.Agents.Watch(ctx) })
 	g.Go(func() error { return c.Drafts.Run(ctx) })
+	g.Go(func() error { return c.explainStart(ctx) })
 	g.Go(func() error {
 		if err := c.waitLoaded(ctx); err != nil {
 			return nil // ctx has ended

@@ -1,0 +1,55 @@
+package parts
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"ao/nats/subject"
+	"ao/shared/fault"
+)
+
+// bucketCheckInterval is how long a start may take until it is looked why.
+const bucketCheckInterval = 3 * time.Second
+
+// explainStart reports keys of buckets that NATS counts and does not give, in the log and over GET /ready. Registries
+// wait for them. It changes nothing, and returns once the coordinator has started.
+func (c *Coordinator) explainStart(ctx context.Context) error {
+	tick := time.NewTicker(bucketCheckInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if c.started.Load() {
+			return nil
+		}
+		err := c.checkBuckets(ctx)
+		if err != nil && c.unreadable.Swap(err) == nil {
+			c.log.Error("the coordinator cannot start", "err", err)
+		}
+	}
+}
+
+// checkBuckets returns an error if a bucket that is read at the start has an unreadable key; nil: none is known to.
+func (c *Coordinator) checkBuckets(ctx context.Context) *fault.Fault {
+	for _, name := range []string{subject.Agents, subject.Runners, subject.TaskQueues} {
+		keys, err := c.bus.Bucket(name).Unreadable(ctx)
+		if err == nil && len(keys) > 0 {
+			return fault.Newf(fault.Unavailable, "starting: NATS cannot read what it has of the bucket %s (key %s); "+
+				"its disk may be damaged. Restore a backup with 'ao restore'", name, strings.Join(keys, ", ")).
+				After(10 * time.Second)
+		}
+	}
+	return nil
+}
+
+// starting says that the coordinator is starting, or why it cannot.
+func (c *Coordinator) starting() error {
+	if why := c.unreadable.Load(); why != nil {
+		return why
+	}
+	return errStarting
+}
