@@ -34,6 +34,7 @@ type client struct {
 	verified atomic.Int64 // link in which the stream was last seen to hold what was read
 	returns  uint64
 	since    time.Time     // connected
+	left     atomic.Uint64 // what the last record of FollowRuns left
 	news     chan struct{} // holds one: something may have changed
 }
 
@@ -308,6 +309,7 @@ func (c *client) FollowRuns(ctx context.Context, read func() []stream.Fingerprin
 
 // follow delivers records until the connection is lost.
 func (c *client) follow(ctx context.Context, link int, after *uint64, f func(message) error) error {
+	left, start := uint64(0), *after
 	for c.loop.see(); c.link == link; c.loop.see() {
 		if c.runs.last() <= *after {
 			select {
@@ -319,7 +321,11 @@ func (c *client) follow(ctx context.Context, link int, after *uint64, f func(mes
 		}
 		page, err := ask(ctx, c, "deliver", func() ([]message, error) {
 			n := 1 + int(c.loop.number(c.name, int(*after))%24)
-			return c.runs.read("ao.runs.>", *after, n), nil
+			page := c.runs.read("ao.runs.>", *after, n)
+			if len(page) > 0 {
+				left = c.runs.left(start, page[len(page)-1].Seq)
+			}
+			return page, nil
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -328,7 +334,8 @@ func (c *client) follow(ctx context.Context, link int, after *uint64, f func(mes
 			pause(ctx, 20*time.Millisecond)
 			continue
 		}
-		for _, m := range page {
+		for i, m := range page {
+			c.left.Store(left + uint64(len(page)-1-i))
 			if err := f(m); err != nil {
 				return err
 			}
@@ -385,11 +392,28 @@ func (c *client) NextEvent(context.Context, string, uint64) (message, error) {
 	return message{}, bus.ErrNotFound
 }
 
-// Follow is bus.Reader's, for EVENTS: it has none.
-func (c *client) Follow(ctx context.Context, _ string, _ uint64, _ []string, _ func(message) error) error {
-	<-ctx.Done()
+// Follow is bus.Reader's, without filters. There are no events.
+func (c *client) Follow(ctx context.Context, name string, after uint64, _ []string, f func(message) error) error {
+	for ctx.Err() == nil {
+		var page []message
+		if name == subject.Runs {
+			page, _ = c.Records(ctx, "ao.runs.>", after, 100)
+		}
+		for _, m := range page {
+			if err := f(m); err != nil {
+				return err
+			}
+			after = m.Seq
+		}
+		if len(page) == 0 {
+			pause(ctx, 100*time.Millisecond)
+		}
+	}
 	return ctx.Err()
 }
+
+// Left is bus.Reader's.
+func (c *client) Left() uint64 { return c.left.Load() }
 
 // PutPart is bus.Store's.
 func (c *client) PutPart(ctx context.Context, name string, n int, body []byte) error {

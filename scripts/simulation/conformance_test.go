@@ -35,6 +35,7 @@ type recordLog interface {
 	EnsureTaskQueue(ctx context.Context, queue string, start uint64) error
 	TaskQueueState(ctx context.Context, queue string) (bus.TaskQueueState, error)
 	DeleteTaskQueue(ctx context.Context, queue string) error
+	Left() uint64
 }
 
 // TestConformance holds the simulated log and NATS, one server and three, to the same rules.
@@ -48,24 +49,29 @@ func TestConformance(t *testing.T) {
 	})
 	for _, clustered := range []bool{false, true} {
 		t.Run(fmt.Sprintf("simulated, clustered %v", clustered), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(story{Seed: 1, Clustered: clustered}, slog.New(slog.DiscardHandler))
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					conform(t, w.connect("client"))
-				}()
-				w.loop.run(time.Now().Add(time.Hour), func() bool {
-					select {
-					case <-done:
-						return true
-					default:
-						return false
-					}
-				})
-			})
+			simulated(t, clustered, func(t *testing.T, w *world) { conform(t, w.connect("client")) })
 		})
 	}
+}
+
+// simulated calls f beside the loop of a world in which nothing else happens.
+func simulated(t *testing.T, clustered bool, f func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(story{Seed: 1, Clustered: clustered}, slog.New(slog.DiscardHandler))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f(t, w)
+		}()
+		w.loop.run(time.Now().Add(time.Hour), func() bool {
+			select {
+			case <-done:
+				return true
+			default:
+				return false
+			}
+		})
+	})
 }
 
 // at returns a subject that nothing was written to.
@@ -75,29 +81,37 @@ func written(kind string, n int) bus.Entry {
 	return bus.Entry{Subject: at(kind, n), Body: fmt.Appendf(nil, `{"nonce":"%s%d"}`, kind, n)}
 }
 
+// rules are what is checked.
+type rules struct{ *testing.T }
+
+func (r rules) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Errorf("unexpected: %v", err)
+	}
+}
+
+func (r rules) is(what string, got, want any) {
+	r.Helper()
+	if got != want {
+		r.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func (r rules) taken(err error) {
+	r.Helper()
+	r.is("is taken: "+fmt.Sprint(err), errors.Is(err, bus.ErrTaken), true)
+}
+
+func (r rules) missing(err error) {
+	r.Helper()
+	r.is("is not found: "+fmt.Sprint(err), errors.Is(err, bus.ErrNotFound), true)
+}
+
 // conform checks each rule. Each writes under subjects of its own.
 func conform(t *testing.T, l recordLog) {
-	ctx := t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Errorf("unexpected: %v", err)
-		}
-	}
-	is := func(what string, got, want any) {
-		t.Helper()
-		if got != want {
-			t.Errorf("%s: got %v, want %v", what, got, want)
-		}
-	}
-	taken := func(err error) {
-		t.Helper()
-		is("is taken: "+fmt.Sprint(err), errors.Is(err, bus.ErrTaken), true)
-	}
-	missing := func(err error) {
-		t.Helper()
-		is("is not found: "+fmt.Sprint(err), errors.Is(err, bus.ErrNotFound), true)
-	}
+	ctx, r := t.Context(), rules{t}
+	must, is, taken, missing := r.must, r.is, r.taken, r.missing
 
 	// A subject takes one message, ever.
 	first, err := l.Append(ctx, written("once", 1))

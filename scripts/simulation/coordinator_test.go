@@ -23,6 +23,7 @@ import (
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/highwater"
+	"ao/coordinator/ledger"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -67,12 +68,16 @@ type coordinator struct {
 	ended    sync.WaitGroup
 	keys     *record.Keys
 	mark     *highwater.Keeper
+	skipped  *highwater.Skipped
+	auditor  *ledger.Auditor
 	history  history
 	registry *runners.Registry
 	service  *runs.Service
 	sessions *sessions.Service
 	beats    *workerapi.Heartbeats
 	started  atomic.Bool
+	blind    int      // watches of buckets that lag, counted
+	unseen   []func() // what they have not given yet
 
 	scheduler *control.Scheduler
 	leases    *lease.Controller
@@ -177,6 +182,7 @@ func (c *coordinator) run(ctx context.Context) {
 		}
 	})
 	c.ended.Go(func() { _ = c.mark.Run(ctx) })
+	c.ended.Go(func() { _ = c.skipped.Run(ctx) })
 	c.ended.Go(func() {
 		for c.history.Ready() != nil {
 			if pause(ctx, 20*time.Millisecond); ctx.Err() != nil {
@@ -212,6 +218,12 @@ func (c *coordinator) wire(log *slog.Logger) {
 	h := c.history
 	c.mark = highwater.New(highwater.Config{Stream: c.client, Bucket: c.bucket(subject.HighWater), History: h,
 		Name: record.Nonce(), Log: log})
+	c.auditor = &ledger.Auditor{Stream: c.client, Mark: c.mark,
+		Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.ValidChecked}}
+	c.skipped = &highwater.Skipped{Stream: c.client, History: h, Log: log, Audit: func(ctx context.Context) error {
+		_, err := c.auditor.Ledger(ctx)
+		return err
+	}}
 	careful := guarded{c.client, c.mark}
 	reads := record.NewReadBarrier(c.client, h)
 	records := record.NewWriter(c.client, h, c.keys, fixed{})

@@ -30,6 +30,12 @@ func (w *world) inject(f faultEvent) {
 				w.restart()
 			}
 		})
+	case unreadable:
+		w.decay(f)
+		over(w.restart)
+		if f.Who%2 == 0 { // whoever starts reads them
+			w.killCoordinator(c, f.For)
+		}
 	case tornBatch:
 		w.tearing = &f
 	case absence:
@@ -51,6 +57,16 @@ func (w *world) inject(f faultEvent) {
 	case oldConsumers:
 		w.ageConsumers(f.Who)
 		w.restart()
+	case lateWatch:
+		c.blind++
+		over(func() {
+			if c.blind--; c.blind == 0 {
+				for _, put := range c.unseen {
+					put()
+				}
+				c.unseen = nil
+			}
+		})
 	case garbage:
 		w.garbage(f.Who)
 	default:
@@ -146,13 +162,44 @@ func (w *world) crash(f faultEvent) {
 	clear(w.runs.held)
 	if f.What == crash {
 		n := 1 + w.loop.number("tail", f.Who)%40
-		if from := max(w.runs.last(), n) - n + 1; from > w.runs.first {
+		from := max(w.runs.last(), n) - n + 1
+		for seq := range w.runs.rotten {
+			from = min(from, seq) // NATS stops reading its file there
+		}
+		if from > w.runs.first {
 			w.oracle.misses(w.runs.cut(from), false)
 		}
 	}
 	if f.What == rot {
 		n := 1 + w.loop.number("rot", f.Who)%60
 		w.oracle.misses(w.runs.hole(w.runs.first+n, n), true)
+	}
+}
+
+// decay ends NATS cleanly. Records of some kind are unreadable when it comes back. In a cluster others can read them.
+func (w *world) decay(f faultEvent) {
+	w.runs.down = true
+	for _, c := range w.clients {
+		c.disconnect()
+	}
+	kinds := []subject.Kind{subject.ClaimedKind, subject.EndedKind, subject.QueuedKind, subject.AcceptedKind,
+		subject.Unknown}
+	kind := kinds[f.Who%len(kinds)] // the last one: any
+	var all []message
+	for _, m := range w.runs.read("ao.runs.>", 0, 1<<20) {
+		if time.Since(m.Time) > retentionTime*4/5 { // soon truncated
+			continue
+		}
+		if rec, err := subject.Parse(m.Subject); kind == subject.Unknown || err == nil && rec.Kind == kind {
+			all = append(all, m)
+		}
+	}
+	for n := range min(2, len(all)) {
+		m := all[w.loop.number("decay", f.Who+n)%uint64(len(all))]
+		if !w.runs.rotten[m.Seq] && !w.runs.clustered {
+			w.runs.decay(m.Seq)
+			w.oracle.decays(m)
+		}
 	}
 }
 
@@ -198,6 +245,10 @@ func (w *world) heal() {
 	w.runs.down, w.tearing = false, nil
 	clear(w.active)
 	w.oracle.calm = true
+	if w.oracle.losses.any {
+		w.calling++
+		w.loop.later(func() { w.callers.Go(func() { w.accept(); w.returned("admin") }) })
+	}
 	for _, c := range w.clients {
 		w.reconnect(c)
 	}

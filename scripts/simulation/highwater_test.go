@@ -3,6 +3,8 @@ package simulation
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"time"
 
 	"ao/coordinator/highwater"
 	"ao/nats/subject"
@@ -21,6 +23,9 @@ func (g guarded) Purge(ctx context.Context, name, filter string, before uint64) 
 
 // Truncate is bus.Log's.
 func (g guarded) Truncate(ctx context.Context, before uint64) error {
+	if err := highwater.Truncatable(g.mark); err != nil {
+		return err
+	}
 	return g.mark.Removing(ctx, func() error { return g.client.Truncate(ctx, before) })
 }
 
@@ -37,6 +42,8 @@ type losses struct {
 	marked bool            // the high-water mark shows that records are missing
 	any    bool            // records are missing
 	claims map[string]bool // claims that were marked, by attempt key
+	rotten bool            // records are unreadable
+	beyond bool            // NATS was told to remove one of these: nobody knows what it does then
 	hidden map[string]bool // sessions of records that were not marked: nobody reads the history anew for them
 }
 
@@ -72,9 +79,55 @@ func (o *oracle) misses(all []message, gap bool) {
 // damages checks at the end that coordinators know of a loss, and of no other.
 func (o *oracle) damages(c *coordinator) {
 	switch n := len(c.mark.Damages()); {
-	case o.losses.marked && n == 0:
+	case (o.losses.marked || o.losses.rotten) && n == 0:
 		o.fail("NATS has lost records, and %s does not know it", c.name)
 	case !o.losses.any && n > 0:
 		o.fail("%s takes the history for damaged: %s", c.name, c.mark.Damages()[0].Message)
+	}
+}
+
+// decays notes a record that NATS cannot read any more. Its claim still keeps an attempt from starting again.
+func (o *oracle) decays(m message) {
+	o.losses.any, o.losses.rotten = true, true
+	if rec, err := subject.Parse(m.Subject); err == nil && rec.Kind == subject.ClaimedKind {
+		o.losses.claims[rec.Key] = true
+	}
+	o.lost([]message{m})
+}
+
+// accept is an admin, who accepts what the history has lost once it is known which runs that affects.
+func (w *world) accept() {
+	for range 100 {
+		pause(context.Background(), time.Second)
+		if w.loop.call(context.Background(), &act{key: "admin", do: func() time.Duration { return 0 }}) != nil {
+			return
+		}
+		c := w.coordinators[0]
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		report, err := c.auditor.Ledger(ctx)
+		open := slices.ContainsFunc(report.Damages, func(d highwater.Damage) bool { return d.ResolvedAt == nil })
+		if err == nil && !open {
+			_, err = c.auditor.AcceptDamage(ctx)
+		}
+		cancel()
+		if err == nil && !open {
+			return
+		}
+	}
+}
+
+// inOrder checks that a damaged history is in order once its damages are accepted.
+func (o *oracle) inOrder() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	report, err := o.coordinators[0].auditor.Ledger(ctx)
+	if err != nil {
+		o.fail("the ledger cannot be read: %v", err)
+	}
+	for _, x := range report.Wrong {
+		if x.Kind == "history_damaged" || !o.excused(x) {
+			o.fail("ledger, after the damage is accepted: %s of run %s at record %d: %s", x.Kind, x.RunID, x.Sequence,
+				x.Message)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 type runsLog struct {
 	msgs      []stream.Message // by sequence; the first is unused, purged ones have no subject
 	first     uint64           // of the messages that are left; Last+1 where none is
+	rotten    map[uint64]bool  // counted, and never given; their subjects stay taken
 	bySubject map[string]uint64
 	queued    map[string][]uint64 // sequences of queued records, by task queue
 	held      map[string]bool     // subjects with a write in flight: refused, as by a cluster's leader
@@ -23,8 +24,9 @@ type runsLog struct {
 }
 
 func newLog(clustered bool) *runsLog {
-	return &runsLog{msgs: make([]stream.Message, 1), first: 1, bySubject: map[string]uint64{},
-		queued: map[string][]uint64{}, held: map[string]bool{}, clustered: clustered, created: time.Now()}
+	return &runsLog{msgs: make([]stream.Message, 1), first: 1, rotten: map[uint64]bool{},
+		bySubject: map[string]uint64{}, queued: map[string][]uint64{}, held: map[string]bool{},
+		clustered: clustered, created: time.Now()}
 }
 
 func (l *runsLog) last() uint64 { return uint64(len(l.msgs) - 1) }
@@ -56,7 +58,7 @@ func (l *runsLog) append(entries ...entry) (seq uint64, err error) {
 
 // get returns a message, or ErrNotFound.
 func (l *runsLog) get(seq uint64) (stream.Message, error) {
-	if seq == 0 || seq > l.last() || l.msgs[seq].Subject == "" {
+	if seq == 0 || seq > l.last() || l.msgs[seq].Subject == "" || l.rotten[seq] {
 		return stream.Message{}, stream.ErrNotFound
 	}
 	return l.msgs[seq], nil
@@ -65,13 +67,13 @@ func (l *runsLog) get(seq uint64) (stream.Message, error) {
 // read returns messages after a sequence that match a filter, in order.
 func (l *runsLog) read(filter string, after uint64, limit int) (all []stream.Message) {
 	if !strings.ContainsAny(filter, "*>") {
-		if seq := l.bySubject[filter]; seq > after {
+		if seq := l.bySubject[filter]; seq > after && !l.rotten[seq] {
 			return []stream.Message{l.msgs[seq]}
 		}
 		return nil
 	}
 	for seq := max(after+1, l.first); seq <= l.last() && len(all) < limit; seq++ {
-		if m := l.msgs[seq]; m.Subject != "" && matches(filter, m.Subject) {
+		if m := l.msgs[seq]; m.Subject != "" && !l.rotten[seq] && matches(filter, m.Subject) {
 			all = append(all, m)
 		}
 	}
@@ -102,7 +104,7 @@ func (l *runsLog) purge(filter string, before uint64) {
 		before = l.last() + 1
 	}
 	for seq := l.first; seq < before; seq++ {
-		if m := l.msgs[seq]; m.Subject != "" && (filter == "" || matches(filter, m.Subject)) {
+		if m := l.msgs[seq]; m.Subject != "" && !l.rotten[seq] && (filter == "" || matches(filter, m.Subject)) {
 			l.remove(seq)
 		}
 	}
@@ -120,7 +122,7 @@ func (l *runsLog) remove(seq uint64) {
 // hole loses records in the middle: the last one stays.
 func (l *runsLog) hole(from, n uint64) (lost []stream.Message) {
 	for seq := from; seq < min(from+n, l.last()); seq++ {
-		if m := l.msgs[seq]; m.Subject != "" {
+		if m := l.msgs[seq]; m.Subject != "" && !l.rotten[seq] {
 			lost = append(lost, m)
 			l.remove(seq)
 		}
@@ -134,6 +136,7 @@ func (l *runsLog) cut(from uint64) (lost []stream.Message) {
 		if m := l.msgs[seq]; m.Subject != "" {
 			lost = append(lost, m)
 			delete(l.bySubject, m.Subject)
+			delete(l.rotten, seq)
 		}
 	}
 	l.msgs = l.msgs[:min(from, uint64(len(l.msgs)))]
@@ -143,4 +146,27 @@ func (l *runsLog) cut(from uint64) (lost []stream.Message) {
 		l.queued[queue] = slices.DeleteFunc(seqs, func(seq uint64) bool { return seq >= from })
 	}
 	return lost
+}
+
+// decay makes a record unreadable, as a flipped bit does after a clean end. A single server counts it, does not give
+// it, takes no other one in its place, and does not remove it.
+func (l *runsLog) decay(seq uint64) {
+	l.rotten[seq] = true
+	l.removals++
+}
+
+// left returns how many records the consumer that began after start still counts when it has delivered seq: those that
+// follow, and those that it has skipped.
+func (l *runsLog) left(start, seq uint64) (n uint64) {
+	for at := seq + 1; at <= l.last(); at++ {
+		if l.msgs[at].Subject != "" {
+			n++
+		}
+	}
+	for at := range l.rotten {
+		if at > start && at < seq {
+			n++
+		}
+	}
+	return n
 }

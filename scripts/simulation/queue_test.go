@@ -75,7 +75,7 @@ func (w *world) pull(queue string) (message, bool) {
 	for seq, at := range q.waiting {
 		if seq > w.runs.last() || w.runs.msgs[seq].Subject == "" {
 			delete(q.waiting, seq)
-		} else if !time.Now().Before(at) && (again == 0 || seq < again) {
+		} else if !w.runs.rotten[seq] && !time.Now().Before(at) && (again == 0 || seq < again) {
 			again = seq
 		}
 	}
@@ -83,7 +83,7 @@ func (w *world) pull(queue string) (message, bool) {
 		for _, seq := range w.runs.queued[queue] {
 			if seq >= q.next {
 				q.next = seq + 1
-				if w.runs.msgs[seq].Subject != "" {
+				if w.runs.msgs[seq].Subject != "" && !w.runs.rotten[seq] {
 					again = seq
 					break
 				}

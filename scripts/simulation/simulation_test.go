@@ -64,8 +64,12 @@ func TestSeeds(t *testing.T) {
 	began, n, all, acts, failed := time.Now(), 0, 0, 0, 0
 	for seed := first; time.Since(began) < *simFor && (most == 0 || n < most); seed++ {
 		n++
-		wrong, records, steps := tell(t, newStory(seed), log)
+		s := newStory(seed)
+		wrong, records, steps := tell(t, s, log)
 		all, acts = all+records, acts+steps
+		if len(wrong) == 0 && (records < 500 || len(s.Faults) < 5) {
+			wrong = []string{fmt.Sprintf("0s: too small: %d records and %d faults", records, len(s.Faults))}
+		}
 		if len(wrong) == 0 {
 			continue
 		}

@@ -51,12 +51,14 @@ const (
 	outage          = "outage"         // NATS stops and comes back with all records
 	crash           = "crash"          // NATS loses its last records
 	rot             = "rot"            // NATS stops, and a part of the history is unreadable when it comes back
+	unreadable      = "unreadable"     // NATS ends, and counts records that it does not give when it comes back
 	lostAnswers     = "lost answers"   // many requests are done without an answer
 	lateWrites      = "late writes"    // many writes are done long after their caller gave up
 	inFlight        = "in flight"      // a cluster holds writes, refuses others because of them, and may lose them
 	slow            = "slow"           // everything takes up to seconds
 	noBatches       = "no batches"     // NATS refuses most batches
 	deafness        = "deafness"       // most heartbeats are lost
+	lateWatch       = "late watch"     // a coordinator sees late what is registered
 	lostConsumers   = "lost consumers" // of task queues, after workers did not reach NATS for a while
 	oldConsumers    = "old consumers"  // it restores older states of them
 	garbage         = "garbage"        // somebody writes records that nobody can read
@@ -64,8 +66,9 @@ const (
 	absence         = "absence"        // all workers of a kind are shut down, and come back
 )
 
-var everyFault = []string{killCoordinator, killWorker, cutCoordinator, cutWorker, outage, crash, rot, lostAnswers,
-	lateWrites, inFlight, slow, noBatches, deafness, lostConsumers, oldConsumers, garbage, tornBatch, absence}
+var everyFault = []string{killCoordinator, killWorker, cutCoordinator, cutWorker, outage, crash, rot, unreadable,
+	lostAnswers, lateWrites, inFlight, slow, noBatches, deafness, lateWatch, lostConsumers, oldConsumers, garbage,
+	tornBatch, absence}
 
 // The size of a story.
 const (
@@ -129,6 +132,13 @@ func newStory(seed uint64) story {
 	if r.IntN(3) == 0 { // nothing that comes later makes up for it
 		s.Faults = append(s.Faults, faultEvent{At: activeTime - 1500*time.Millisecond, For: 1400 * time.Millisecond,
 			What: lostConsumers, Who: r.IntN(2)})
+	}
+	if slices.ContainsFunc(s.Faults, func(f faultEvent) bool { return f.What == unreadable }) {
+		for i, f := range s.Faults { // two losses at once are a known limit
+			if f.What == crash || f.What == rot || f.What == oldConsumers {
+				s.Faults[i].What = outage
+			}
+		}
 	}
 	slices.SortFunc(s.Faults, func(a, b faultEvent) int { return cmp.Compare(a.At, b.At) })
 	return s

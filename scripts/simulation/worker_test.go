@@ -72,8 +72,17 @@ func (w *world) register(k *worker) {
 		panic(err)
 	}
 	w.registrations[k.runner.ID()] = value
+	w.announce(k.runner.ID(), value)
+}
+
+// announce has each coordinator see what is registered now: a little later, or when its watch goes on.
+func (w *world) announce(id string, value []byte) {
 	for _, c := range w.coordinators {
-		w.loop.after(5*time.Millisecond, "registration", func() { c.registry.Put(k.runner.ID(), value) })
+		if c.blind > 0 {
+			c.unseen = append(c.unseen, func() { c.registry.Put(id, value) })
+		} else {
+			w.loop.after(5*time.Millisecond, "registration", func() { c.registry.Put(id, value) })
+		}
 	}
 }
 
@@ -90,9 +99,7 @@ func (w *world) unregister(r runnerapi.Runner) {
 // deregister removes a registration.
 func (w *world) deregister(r runnerapi.Runner) {
 	delete(w.registrations, r.ID())
-	for _, c := range w.coordinators {
-		c.registry.Put(r.ID(), nil)
-	}
+	w.announce(r.ID(), nil)
 }
 
 // work has the worker pull while it has free slots.

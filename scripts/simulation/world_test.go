@@ -126,7 +126,12 @@ func (w *world) pullSoon() {
 // call is one caller.
 func (w *world) call(q request) {
 	w.request(q)
-	_ = w.loop.call(context.Background(), &act{key: fmt.Sprintf("answered %d", q.N),
+	w.returned(fmt.Sprint(q.N))
+}
+
+// returned notes that a caller is done.
+func (w *world) returned(who string) {
+	_ = w.loop.call(context.Background(), &act{key: "answered " + who,
 		do: func() time.Duration { w.calling--; return 0 }})
 }
 
@@ -180,7 +185,14 @@ func (w *world) notifyAll() {
 	}
 }
 
-func (w *world) purge(filter string, before uint64) { w.runs.purge(filter, before) }
+func (w *world) purge(filter string, before uint64) {
+	w.runs.purge(filter, before)
+	for seq := range w.runs.rotten {
+		if seq <= max(before, w.runs.first) && (filter == "" || seq == w.runs.first) {
+			w.oracle.losses.beyond = true
+		}
+	}
+}
 
 // request is one caller. It repeats what is not answered, with its key, until it is.
 func (w *world) request(q request) {
