@@ -375,8 +375,8 @@ func (o *oracle) stuck() {
 		}
 		c.history.Pending(say)
 		c.history.Claimed(say)
-		for _, p := range c.history.DueCallbacks() {
-			o.fail("stuck: session %s is not called back", p.Session)
+		for _, parent := range o.callbacksDue(c) {
+			o.fail("stuck: session %s is not called back", parent)
 		}
 		for _, id := range c.webhooksDue() {
 			o.fail("stuck: the webhook of run %s is not delivered", id)
