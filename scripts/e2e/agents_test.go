@@ -45,7 +45,7 @@ func TestAgents(t *testing.T) {
 			s.is(change(), 409, `{"error":"conflict","message":"Agent \"poet\" is defined by a file; change the file, `+
 				`or switch AO_AGENTS_WRITABLE on","agent_name":"poet"}`)
 		}
-		s.has(s.post("/agents", `{"name":"poet"}`), 409, `There is an agent \"poet\" already`)
+		s.has(s.post("/agents", `{"name":"poet"}`), 409, `Agent \"poet\" already exists`)
 
 		if err := os.RemoveAll(filepath.Join(s.dir, "own/poet")); err != nil {
 			t.Fatal(err)

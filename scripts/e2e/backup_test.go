@@ -67,7 +67,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Fatalf("ao restore: exit code %d\n%s%s", code, out, errs)
 	}
 	if _, errs, code := s.exec("ao", "", on(second.URL()), "restore", file); code != 1 ||
-		!strings.Contains(errs, "NATS has a stream INBOX already") {
+		!strings.Contains(errs, "NATS already has a stream INBOX") {
 		t.Errorf("restored once more: exit code %d, %s", code, errs)
 	}
 	old, err := os.ReadFile(begun)

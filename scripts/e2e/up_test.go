@@ -54,7 +54,7 @@ func TestAoUp(t *testing.T) {
 	if code := p.ends(s); code != 0 {
 		t.Errorf("it ended with %d: %s", code, p.log.String())
 	}
-	if _, errs, code := s.exec("ao", "", nil, "up"); code != 1 || !strings.Contains(errs, "no servers in it") {
+	if _, errs, code := s.exec("ao", "", nil, "up"); code != 1 || !strings.Contains(errs, "contains no servers") {
 		t.Errorf("an ao without servers: %d %s", code, errs)
 	}
 }
