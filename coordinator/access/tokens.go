@@ -35,7 +35,7 @@ func Load(path string, log *slog.Logger) (*Tokens, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		t.log.Warn("the token file is empty, so every request is refused; create a token with 'ao tokens create'",
+		t.log.Warn("the token file has no tokens, so every request is refused; create a token with 'ao tokens create'",
 			"file", path)
 	}
 	t.all, t.fileInfo = all, seen

@@ -80,8 +80,7 @@ func (k *Keeper) Lost(id string, after uint64) (possible, begun bool) {
 // Truncatable returns an error while RUNS counts records that a single server cannot read. A truncation that reaches
 // one loses what follows it, and a restart brings back what was removed before.
 func Truncatable(k *Keeper) error {
-	all := k.Damages()
-	if n := len(all); n == 0 || !all[n-1].Unreadable || k.Stream.Clustered() {
+	if k.Stream.Clustered() || !slices.ContainsFunc(k.Damages(), func(d Damage) bool { return d.Unreadable }) {
 		return nil
 	}
 	return errHeld("NATS cannot read some records of the history, and would lose more of it; restore a backup " +

@@ -150,18 +150,30 @@ func TestADamageBeforeItsRunsAreKnown(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotTruncated: a single server that cannot read a record loses more than is truncated.
+// TestWhatIsNotTruncated: a single server that cannot read a record loses more than is truncated, also when there is
+// another damage.
 func TestWhatIsNotTruncated(t *testing.T) {
 	for _, clustered := range []bool{false, true} {
-		d := &deployment{history: newHistory(20), clustered: clustered}
-		k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "one", Log: slog.New(slog.DiscardHandler)})
-		for unreadable := range uint64(2) {
-			if _, err := k.Verify(t.Context(), unreadable); err != nil {
+		synctest.Test(t, func(t *testing.T) {
+			d := &deployment{history: newHistory(20), clustered: clustered}
+			k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "one", Log: slog.New(slog.DiscardHandler)})
+			verify := func(unreadable uint64, damages int) {
+				t.Helper()
+				all, err := k.Verify(t.Context(), unreadable)
+				if err != nil || len(all) != damages {
+					t.Fatalf("got %+v, %v, want %d damages", all, err, damages)
+				}
+				if held := Truncatable(k) != nil; held != (damages > 0 && !clustered) {
+					t.Errorf("clustered %v, %d damages: truncation is held: %v", clustered, damages, held)
+				}
+			}
+			verify(0, 0)
+			verify(1, 1)
+			if err := k.Reconcile(t.Context()); err != nil { // the mark is raised
 				t.Fatal(err)
 			}
-			if held := Truncatable(k) != nil; held != (unreadable > 0 && !clustered) {
-				t.Errorf("clustered %v, %d records unreadable: truncation is held: %v", clustered, unreadable, held)
-			}
-		}
+			d.history, d.reconnects = newHistory(10), 1
+			verify(1, 2)
+		})
 	}
 }

@@ -113,7 +113,8 @@ func TestRecordsAboveTheirAttempt(t *testing.T) {
 	}
 }
 
-// TestAnEndBehindAnUnreadableRecord: an end record under the key of no attempt ends the run.
+// TestAnEndBehindAnUnreadableRecord: an end record under the key of no attempt ends the run. It counts for nothing if
+// the attempt that it names has ended.
 func TestAnEndBehindAnUnreadableRecord(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session()).queued(1).claimed(1, "rnr_1")
@@ -121,5 +122,13 @@ func TestAnEndBehindAnUnreadableRecord(t *testing.T) {
 		run.Ended{V: 1, SessionID: a.spec.SessionID, Attempt: 1, Status: run.Failed})
 	if r := s.close(time.Second); !r.OK || r.Foreign != 0 || r.Runs.Failed != 1 {
 		t.Errorf("%+v", r)
+	}
+
+	s = newStory(t)
+	a = s.run(s.session()).done()
+	s.write(subject.Ended(a.part(), a.spec.ID, a.key(run.NoAttempt)),
+		run.Ended{V: 1, SessionID: a.spec.SessionID, Attempt: 1, Status: run.Failed})
+	if r := s.close(time.Second); !r.OK || r.Foreign != 0 || r.Runs.Completed != 1 {
+		t.Errorf("after the attempt's own end: %+v", r)
 	}
 }

@@ -114,11 +114,14 @@ func TestARecordThatIsTakenAwayByHand(t *testing.T) {
 	}
 	take(write(subject.Ended("63", "run_a", "k")))
 	s.until(s.submit(`{"agent_name":"tool"}`).RunID, run.Completed)
-	natstest.Until(t, "the ledger is in order", func() bool {
-		s.post("/ledger/accept", "").want(200) // it is a damage if the mark was there before
-		r := into[ledger.Report](s.get("/ledger"), 200)
-		return r.OK && r.Foreign == 0
-	})
+	r := into[ledger.Report](s.get("/ledger"), 200)
+	if n := len(r.Damages); n == 1 && r.Damages[0].Missing == 1 { // the mark was there before
+		s.post("/ledger/accept", "").want(200)
+		r = into[ledger.Report](s.get("/ledger"), 200)
+	}
+	if !r.OK || r.Foreign != 0 {
+		t.Errorf("the ledger: %+v", r)
+	}
 	newer := write(subject.Stopping("63", "run_a"))
 	natstest.Until(t, "the coordinator is not ready", func() bool { return s.get("/ready").status == 503 })
 	s.get("/ready").want(503)

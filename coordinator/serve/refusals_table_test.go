@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"ao/coordinator/serve"
+	"ao/nats/natstest"
 	"ao/shared/run"
 )
 
@@ -221,12 +222,14 @@ func TestForeignIDs(t *testing.T) {
 		s.get("/sse/sessions?session_id="+id).refuses("watching "+id, "session_id")
 	}
 	for _, path := range []string{"/runs/run_none", "/runs/run_none/result", "/runs/run_none/wait",
-		"/sessions/ses_none", "/sessions/ses_none/result", "/sessions/ses_none/events", "/sessions/ses_none/tree",
-		"/sse/sessions?session_id=ses_none"} {
+		"/sessions/ses_none", "/sessions/ses_none/result", "/sessions/ses_none/events", "/sessions/ses_none/tree"} {
 		if m := s.get(path).want(404); m["error"] != "not_found" {
 			t.Errorf("GET %s: got %v, want not_found", path, m)
 		}
 	}
+	natstest.Until(t, "a stream of no session is refused", func() bool { // one that waits for NATS has begun
+		return s.get("/sse/sessions?session_id=ses_none").status == 404
+	})
 	s.call("DELETE", "/runners/rnr_*", "").refuses("rnr_*", "runner_id")
 	s.call("DELETE", "/runners/_owners", "").refuses("_owners", "runner_id")
 	s.call("DELETE", "/runners/rnr_none", "").want(404)

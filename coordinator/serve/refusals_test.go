@@ -199,6 +199,8 @@ func TestUnknownFieldsAreNamed(t *testing.T) {
 		{"POST", "/agents", `{"name":"a","output_schema":{},"output_schema_options":{"xyz":1}}`,
 			"output_schema_options.xyz"},
 		{"POST", "/runs", `{"agent_name":"a","output_schema_options":{"xyz":1}}`, "output_schema_options.xyz"},
+		{"POST", "/runs", `{"agent_name":"a","promt":"x"}`, "promt"},
+		{"POST", "/runs", `{"agent_name":"a","additional_demands":{"host":"x"}}`, "additional_demands.host"},
 		{"POST", "/schemas", `{"name":"a","scheme":{}}`, "scheme"},
 		{"POST", "/runner/register", `{"hostname":"h","executor_type":"procedural","executor_profile":"p","colour":1}`,
 			"colour"},

@@ -173,7 +173,7 @@ func TestBatchesAreRefusedAtOnce(t *testing.T) {
 		return []Entry{{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")},
 			{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}}
 	}
-	before := b.nc.Stats().OutMsgs
+	before, began := b.nc.Stats().OutMsgs, time.Now()
 	for n := range 16 {
 		if _, err := b.AppendBatch(t.Context(), pair(n)...); !errors.Is(err, ErrTooManyBatches) {
 			t.Fatalf("got %v, want ErrTooManyBatches", err)
@@ -181,6 +181,9 @@ func TestBatchesAreRefusedAtOnce(t *testing.T) {
 	}
 	if sent := b.nc.Stats().OutMsgs - before; sent > 2*16 {
 		t.Errorf("16 batches of two were refused after %d messages, want 32 at most", sent)
+	}
+	if took := time.Since(began); took > 16*time.Second { // even one request's timeout each would be longer
+		t.Errorf("16 refusals took %v", took)
 	}
 	held(true)
 	if seq, err := b.AppendBatch(t.Context(), pair(0)...); err != nil || seq == 0 {

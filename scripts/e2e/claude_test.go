@@ -226,7 +226,7 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 				return standin.Text("It comes down to " + found.FindString(last))
 			case strings.Contains(last, "<agent-callback"):
 				return standin.Text("Not yet")
-			case strings.Contains(last, `"next":"The run goes on by itself.`):
+			case strings.Contains(last, `"next":"The run continues by itself.`):
 				return standin.Text("I wait for the " + child)
 			case strings.Contains(last, "Find leaks") && r.Has(startTool):
 				return standin.ToolCall(startTool, map[string]any{"agent_name": child, "prompt": prompt,

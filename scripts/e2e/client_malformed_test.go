@@ -157,4 +157,11 @@ func (k *clientStack) lasting(g *coordinatorGone, events func(falseAnswers, stri
 		}
 		quiet(w, r)
 	}), "quiet streams", "run_completed end", "RETRY_FOR=2")
+	events(server(func(n int64, w io.Writer, r *http.Request) {
+		if n == 3 {
+			_, _ = io.WriteString(w, frame("event", "1", lastEvent))
+		}
+		quiet(w, r)
+		_, _ = io.WriteString(w, frame("error", "", `{"error":"unavailable"}`))
+	}), "quiet streams that end with an error", "run_completed end", "RETRY_FOR=2")
 }

@@ -224,7 +224,7 @@ func TestTimeIsProportional(t *testing.T) {
 	look(strings.Repeat("```a", 1<<18/slow) + "\n" + strings.Repeat(" ", 1<<20/slow))
 }
 
-// TestAnAnswerBehindNonsenseIsFound: what is read is limited, and still reaches the end of any text like these.
+// TestAnAnswerBehindNonsenseIsFound: the search reaches the end of any text like these.
 func TestAnAnswerBehindNonsenseIsFound(t *testing.T) {
 	for _, unit := range hostile {
 		text := strings.Repeat(unit, 64<<10/slow/len(unit)) + "\nAnswer:\n{\"summary\":\"x\"}\nThat's it"

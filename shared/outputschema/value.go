@@ -7,7 +7,8 @@ import (
 )
 
 // reader finds the ends of JSON values in any text. It checks the structure only, not UTF-8 or duplicate keys.
-// A search goes on where the one before ended, or one string earlier. So no byte is read more than a few times.
+// A search goes on where the one before ended, or one string earlier. In fenced blocks it goes on at the next fence; a
+// value has one only within a string. So no byte is read more than a few times.
 type reader struct {
 	text   []byte
 	closed []span // complete containers within the value that was read last, outermost only

@@ -142,7 +142,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 func (c *Controller) attempt(ctx context.Context, d projection.Webhook) {
 	if err := c.try(ctx, d); err != nil && ctx.Err() == nil {
 		c.backOff(d, errorPause)
-		c.Log.Warn("webhook not delivered, retrying", "run", d.RunID, "err", err)
+		c.Log.Warn("webhook not attempted, retrying", "run", d.RunID, "err", err)
 	}
 }
 

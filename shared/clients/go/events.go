@@ -78,7 +78,8 @@ func (f *follower) connect(ctx context.Context) error {
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxAnswer)
 	fields, start, last := map[string]string{"id": f.after}, time.Now(), time.Now()
-	for ; lines.Scan(); last = time.Now() {
+	for lines.Scan() && fields["event"] != "error" { // then the next connection is told why
+		last = time.Now()
 		idle.Reset(idleTimeout)
 		if name, value, _ := strings.Cut(lines.Text(), ":"); lines.Text() != "" {
 			fields[name] = strings.TrimPrefix(value, " ") // "": a comment
@@ -101,8 +102,6 @@ func (f *follower) message(ctx context.Context, id, name, data string) (again bo
 	switch name {
 	case "", "gap": // a gap is followed by init
 		return false, nil
-	case "error": // the next connection is told why
-		return false, &UnreachableError{URL: f.c.conf.URL, Err: fmt.Errorf("stream ended: %s", data)}
 	case "init":
 		again, err = f.list(ctx)
 		if again || err != nil {
@@ -176,11 +175,10 @@ func (f *follower) emit(next string, documents ...json.RawMessage) error {
 	}
 	all[len(all)-1].Position = next
 	for _, e := range all {
-		if f.done || f.run != "" && e.RunID != f.run {
-			continue
+		if !f.done && (f.run == "" || e.RunID == f.run) {
+			end := e.Type == "run_completed" || e.Type == "run_failed" || e.Type == "run_stopped"
+			f.done = !f.yield(e, nil) || end && f.run != ""
 		}
-		end := e.Type == "run_completed" || e.Type == "run_failed" || e.Type == "run_stopped"
-		f.done = !f.yield(e, nil) || end && f.run != ""
 	}
 	return nil
 }

@@ -299,26 +299,29 @@ class _Stream:
                     if not line.endswith(b"\n"):
                         raise EOFError("the stream ended, or a line has no end")
                 except (OSError, EOFError, http.client.HTTPException) as e:
-                    if last - start > MAX_PAUSE:
-                        self.outage.since = 0.0  # a quiet stream, not an outage
-                    self.client._unreachable(e)
+                    self._broken(e, last - start)
                 last = time.monotonic()
                 text = line.decode(errors="replace").rstrip("\r\n")
                 if text:
                     name, _, value = text.partition(":")
                     fields[name] = value[1:] if value.startswith(" ") else value  # "": a comment
                     continue
+                if fields.get("event") == "error":  # the next connection is told why
+                    self._broken(EOFError(fields.get("data", "")), last - start)
                 before, position = self.after, fields["id"]
                 yield from self._message(fields.get("event", ""), fields.get("data", ""), position)
                 if fields.get("event") == "init" and self.after not in (before, position):
                     return  # the stream continues after what was listed
                 fields = {"id": position}
 
+    def _broken(self, cause: Exception, open_for: float) -> None:
+        if open_for > MAX_PAUSE:
+            self.outage.since = 0.0  # a quiet stream, not an outage
+        self.client._unreachable(cause)
+
     def _message(self, name: str, data: str, position: str) -> Iterator[Event]:
         if name in ("", "gap"):  # a gap is followed by init
             return
-        if name == "error":  # the next connection is told why
-            self.client._unreachable(EOFError(data))
         if name == "init":  # the stream sends only later events
             before = self.after
             yield from self._list()

@@ -326,6 +326,7 @@ class Stream {
     try {
       const path = `/sse/sessions?session_id=${this.session}`;
       const response = await this.client.send("GET", path, signal, undefined, { "Last-Event-ID": this.after });
+      const opened = Date.now();
       let fields: Record<string, string> = { id: this.after };
       for await (const line of lines(response, this.client.url, this.outage)) {
         clearTimeout(idle);
@@ -336,6 +337,10 @@ class Stream {
           continue;
         }
         const [before, id, event] = [this.after, fields["id"]!, fields["event"] ?? ""];
+        if (event === "error") { // the next connection is told why
+          if (Date.now() - opened > 1000 * maxPause) this.outage.since = 0; // a quiet stream, not an outage
+          throw new UnreachableError(this.client.url, fields["data"]);
+        }
         yield* this.message(event, fields["data"] ?? "", id);
         const listed = event === "init" && this.after !== before && this.after !== id;
         if (this.done || listed) return; // the stream continues after what was listed
@@ -349,7 +354,6 @@ class Stream {
 
   async *message(name: string, data: string, position: string): AsyncGenerator<Event, void> {
     if (name === "" || name === "gap") return; // a gap is followed by init
-    if (name === "error") throw new UnreachableError(this.client.url, data); // the next connection is told why
     if (name === "init") { // the stream sends only later events
       const before = this.after;
       yield* this.list();
