@@ -314,7 +314,7 @@ class _Stream:
                     return  # the stream continues after what was listed
                 fields = {"id": position}
 
-    def _broken(self, cause: Exception, open_for: float) -> None:
+    def _broken(self, cause: Exception, open_for: float) -> NoReturn:
         if open_for > MAX_PAUSE:
             self.outage.since = 0.0  # a quiet stream, not an outage
         self.client._unreachable(cause)
