@@ -69,7 +69,7 @@ func TestLogIn(t *testing.T) {
 		t.Error(found)
 	}
 	p.logIn("aot_WRONG")
-	p.until(`document.querySelector("form.login")?.textContent.includes("unknown here")`)
+	p.until(`document.querySelector("form.login")?.textContent.includes("Unknown token")`)
 	p.logIn(s.tokens["run"])
 	p.shows("/ui/runs")
 	if got := eval[string](p,
