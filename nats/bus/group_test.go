@@ -179,8 +179,8 @@ func TestBatchesAreRefusedAtOnce(t *testing.T) {
 			t.Fatalf("got %v, want ErrTooManyBatches", err)
 		}
 	}
-	if sent := b.nc.Stats().OutMsgs - before; sent > 2*16 {
-		t.Errorf("16 batches of two were refused after %d messages, want 32 at most", sent)
+	if sent := b.nc.Stats().OutMsgs - before; sent >= 2*2*16 { // others send some, too
+		t.Errorf("16 batches of two were refused after %d messages, want 32 and a few: none is tried again", sent)
 	}
 	if took := time.Since(began); took > 16*time.Second { // even one request's timeout each would be longer
 		t.Errorf("16 refusals took %v", took)
