@@ -173,7 +173,7 @@ func TestBounds(t *testing.T) {
 		{"POST", "/runs/run_1/stop", 404, "not_found"},
 		{"POST", "/sessions/ses_1/stop", 404, "not_found"}, {"DELETE", "/sessions/ses_1", 404, "not_found"},
 		{"DELETE", "/runners/rnr_1", 404, "not_found"},
-		{"GET", "/sse/sessions?session_id=ses_1", 404, "not_found"}, {"GET", "/runs/run_1/wait", 404, "not_found"},
+		{"GET", "/runs/run_1/wait", 404, "not_found"},
 		{"GET", "/sessions/ses_1/events", 404, "not_found"},
 	} {
 		if m := s.call(tt.method, tt.path, "").want(tt.status); m["error"] != tt.code || m["message"] == "" {

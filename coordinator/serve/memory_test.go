@@ -65,7 +65,7 @@ func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the proc
 			c := s.dial(head)
 			_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 			_, _ = io.WriteString(c, part)
-			_ = c.SetReadDeadline(time.Now().Add(2 * time.Second))
+			_ = c.SetReadDeadline(time.Now().Add(6 * time.Second))
 			if a := answerOf(c); a != "" {
 				refused <- a
 			}
