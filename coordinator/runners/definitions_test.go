@@ -73,6 +73,27 @@ func TestWhichDefinitionHolds(t *testing.T) {
 	}
 }
 
+// TestALateRegistrationChangesNothing: the watch of the bucket may bring what a registration has replaced.
+func TestALateRegistrationChangesNothing(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
+	id := replica("here").ID()
+	var stored [][]byte
+	var revs []uint64
+	for n := 1; n <= 2; n++ {
+		coordinatortest.Register(t, c, replica("here", version(n)))
+		value, rev, err := c.Registry.Bucket().Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, revs = append(stored, value), append(revs, rev)
+	}
+	c.Registry.Put(id, stored[0], revs[0])
+	if got, err := c.Agents.Get(t.Context(), "a"); err != nil || got.Command != version(2).Command {
+		t.Errorf("after a late registration %s holds, %v", got.Command, err)
+	}
+}
+
 // TestAnAnnouncementIsRefusedInPart: a new name that collides, and nothing else. Who takes no part in updates, or
 // begins, is refused as a whole.
 func TestAnAnnouncementIsRefusedInPart(t *testing.T) {

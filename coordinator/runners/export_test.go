@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"ao/nats/bus"
 	"ao/shared/runnerapi"
 )
 
@@ -26,6 +27,9 @@ func (r *Registry) Silence(id string, since time.Time) {
 		}
 	}
 }
+
+// Bucket returns the bucket that the registry mirrors.
+func (r *Registry) Bucket() *bus.Bucket { return r.cfg.Bucket }
 
 // Fill adds a member whose registration has that many bytes.
 func (r *Registry) Fill(m runnerapi.Runner, id string, size int) {

@@ -14,7 +14,7 @@ import (
 // OnChange at once, before the watch of the bucket brings it.
 type Registrations struct {
 	Bucket   *bus.Bucket
-	OnChange func(id string, value []byte) // nil: the registration was removed
+	OnChange func(id string, value []byte, rev uint64) // nil: the registration was removed
 }
 
 // Refresh reads a registration again, since another coordinator may just have changed it. rev is its revision, 0 where
@@ -24,7 +24,7 @@ func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return 0, err
 	}
-	r.OnChange(id, value)
+	r.OnChange(id, value, rev)
 	return rev, nil
 }
 
@@ -33,16 +33,16 @@ func (r *Registrations) write(ctx context.Context, id string, value []byte, rev 
 	b := r.Bucket
 	var err error
 	if rev == 0 {
-		_, err = b.Create(ctx, id, value)
+		rev, err = b.Create(ctx, id, value)
 	} else {
-		_, err = b.Update(ctx, id, value, rev)
+		rev, err = b.Update(ctx, id, value, rev)
 	}
 	if errors.Is(err, bus.ErrTaken) {
 		return fault.Wrap(fault.Unavailable, "", "The runner is being registered; try again", err)
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	r.OnChange(id, value)
+	r.OnChange(id, value, rev)
 	return nil
 }
 
@@ -51,7 +51,7 @@ func (r *Registrations) Load(ctx context.Context, id string) (stored runnerapi.R
 	raw, rev, err := r.Bucket.Get(ctx, id)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
-		r.OnChange(id, nil)
+		r.OnChange(id, nil, 0)
 		return stored, 0, nil
 	case err != nil:
 		return stored, 0, bus.WriteUnanswered(err)
@@ -59,7 +59,7 @@ func (r *Registrations) Load(ctx context.Context, id string) (stored runnerapi.R
 	if err := json.Unmarshal(raw, &stored); err != nil {
 		return stored, 0, err
 	}
-	r.OnChange(id, raw)
+	r.OnChange(id, raw, rev)
 	return stored, rev, nil
 }
 
@@ -70,6 +70,6 @@ func (r *Registrations) remove(ctx context.Context, id string, rev uint64) error
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	r.OnChange(id, nil)
+	r.OnChange(id, nil, rev+1) // its tombstone has that revision or a later one
 	return nil
 }

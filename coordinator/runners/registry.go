@@ -61,6 +61,7 @@ func (r *Registry) Changes() uint64 { return r.changes.Load() }
 type member struct {
 	runnerapi.Runner
 	id         string
+	rev        uint64 // of its registration
 	heard      time.Time
 	agentQueue string // of its agents; empty: it has none
 	size       int    // of its registration, in bytes
@@ -79,18 +80,19 @@ func (r *Registry) Watch(ctx context.Context) error {
 		if key == ownersKey {
 			r.PutOwners(value, rev)
 		} else {
-			r.Put(key, value)
+			r.Put(key, value, rev)
 		}
 	}, func() { r.loaded.Store(true) })
 }
 
-// Put applies what the bucket has under a key; nil: it was deleted.
-func (r *Registry) Put(id string, value []byte) {
+// Put applies revision rev of what the bucket has under a key; nil: it was deleted. Callers may be late, so older
+// revisions than the one known are ignored. Revision 0: the bucket has no trace of the key.
+func (r *Registry) Put(id string, value []byte, rev uint64) {
 	if !runnerapi.IsID(id) {
 		return
 	}
-	m := member{id: id, heard: time.Now()} // a runner that is new to us has the full time to send a heartbeat
-	if value != nil {                      // decoded without the lock: it may be large
+	m := member{id: id, rev: rev, heard: time.Now()} // a runner that is new to us has the full time to send a heartbeat
+	if value != nil {                                // decoded without the lock: it may be large
 		if err := json.Unmarshal(value, &m.Runner); err != nil {
 			r.cfg.Log.Error("stored runner is unreadable", "runner", id, "err", err)
 			return
@@ -98,10 +100,14 @@ func (r *Registry) Put(id string, value []byte) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	old, ok := r.members[id]
+	if ok && rev != 0 && rev <= old.rev {
+		return
+	}
 	defer r.dropCache()
 	if value == nil {
-		if m := r.members[id]; m != nil && m.LeftAt.IsZero() {
-			r.Departed.add(m.Runner)
+		if ok && old.LeftAt.IsZero() {
+			r.Departed.add(old.Runner)
 		}
 		delete(r.members, id)
 		return
@@ -110,7 +116,6 @@ func (r *Registry) Put(id string, value []byte) {
 	if w, ok := m.OwnRoutingKey(); ok {
 		m.agentQueue = w.TaskQueue()
 	}
-	old, ok := r.members[id]
 	if ok && old.Instance == m.Instance {
 		m.heard, m.clockAhead, m.clockSeen, m.unnamed, m.reportsDraining = old.heard, old.clockAhead, old.clockSeen,
 			old.unnamed, old.reportsDraining

@@ -94,7 +94,7 @@ func unavailable(cause error) error {
 		errors.Is(cause, jetstream.ErrJetStreamNotEnabled):
 		message = "JetStream is not available"
 	case refused, errorCode(cause) != 0:
-		message = "JetStream refused it for now"
+		message = "JetStream refused the request"
 	}
 	return fault.Wrap(fault.Unavailable, "", message+"; try again in a moment", cause).After(time.Second)
 }

@@ -93,7 +93,8 @@ func TestWhoHasNotHeardOfASuccessorSendsNobodyAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	register(t, c, after)
-	c.Registry.Put(id, old) // as if the news had not come
+	c.Registry.Put(id, nil, 0)
+	c.Registry.Put(id, old, 1) // as if the news had not come
 	if r := heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "two"}); r.Superseded || !r.Known {
 		t.Errorf("the new process is told %+v", r)
 	}
@@ -261,7 +262,8 @@ func TestALateFarewellTakesNoSuccessorOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	register(t, c, runner("two", echo("a")))
-	c.Registry.Put(id, old) // as if the news had not come
+	c.Registry.Put(id, nil, 0)
+	c.Registry.Put(id, old, 1) // as if the news had not come
 	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: id, Instance: "one"}); fault.KindOf(
 		err) != fault.Forbidden {
 		t.Errorf("got %v", err)
