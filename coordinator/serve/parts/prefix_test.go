@@ -1,6 +1,8 @@
 package parts
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,8 +42,9 @@ type prefix struct {
 	late       bus.Entry // what the slow writer of a session's record writes behind it
 }
 
-// write writes them, and gives who goes on; another one is beside it.
-func (p *prefix) write(all []bus.Entry, err error) {
+// write writes them, and what follows them, and gives who goes on; another one is beside it. It reports whether what
+// follows came too late: a coordinator that was left running was faster.
+func (p *prefix) write(all []bus.Entry, err error, following ...bus.Entry) (late bool) {
 	p.Helper()
 	if err != nil || len(all) != p.members {
 		p.Fatalf("%d records are written together, want %d: %v", len(all), p.members, err)
@@ -50,8 +53,10 @@ func (p *prefix) write(all []bus.Entry, err error) {
 	if p.anew {
 		p.end()
 	}
-	for _, e := range all[:p.k] {
-		if _, err := b.Append(p.Context(), e); err != nil {
+	for i, e := range append(all[:p.k:p.k], following...) {
+		_, err := b.Append(p.Context(), e)
+		late = i >= p.k && !p.anew && errors.Is(err, bus.ErrTaken)
+		if err != nil && !late {
 			p.Fatal(err)
 		}
 	}
@@ -59,6 +64,7 @@ func (p *prefix) write(all []bus.Entry, err error) {
 		p.c = begin(p.T, b, Config{})
 	}
 	begin(p.T, b, Config{})
+	return late
 }
 
 // endsOnce waits for the end of a run, and wants it to be this one, and the only one.
@@ -177,10 +183,13 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 		a := p.claim(id)
 		all, err := p.c.ends.EndIfUnreported(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
 			"gone"))
-		p.write(all, err)
-		put(t, p.c.bus, all[1].Subject, run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(),
-			Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
-		p.endsOnce(id, run.Failed, "exit")
+		word, _ := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(), Nonce: "n",
+			Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
+		want := "exit"
+		if p.write(all, err, bus.Entry{Subject: all[1].Subject, Body: word}) {
+			want = run.CodeDisconnected
+		}
+		p.endsOnce(id, run.Failed, want)
 	})
 }
 
