@@ -168,7 +168,7 @@ func (w *world) startCoordinator(name string) *coordinator {
 		Changed: func() { c.scheduler.Wake(registered) }})
 	c.wire(log)
 	for id, value := range w.registrations {
-		c.registry.Put(id, value)
+		c.registry.Put(id, value, w.revision)
 	}
 	w.loop.later(func() { c.run(ctx) })
 	w.coordinators = append(w.coordinators, c)

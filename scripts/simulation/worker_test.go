@@ -77,11 +77,13 @@ func (w *world) register(k *worker) {
 
 // announce has each coordinator see what is registered now: a little later, or when its watch goes on.
 func (w *world) announce(id string, value []byte) {
+	w.revision++
+	rev := w.revision
 	for _, c := range w.coordinators {
 		if c.blind > 0 {
-			c.unseen = append(c.unseen, func() { c.registry.Put(id, value) })
+			c.unseen = append(c.unseen, func() { c.registry.Put(id, value, rev) })
 		} else {
-			w.loop.after(5*time.Millisecond, "registration", func() { c.registry.Put(id, value) })
+			w.loop.after(5*time.Millisecond, "registration", func() { c.registry.Put(id, value, rev) })
 		}
 	}
 }

@@ -33,6 +33,7 @@ type world struct {
 	consumers     map[string]*consumer
 	clients       []*client
 	registrations map[string][]byte
+	revision      uint64            // of the registrations
 	events        map[string]uint64 // the last one of each run
 	instances     int
 	agents        catalog
