@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -90,7 +89,6 @@ func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int
 	}
 	turn := d.run(c.Turn())
 	p := d.session(rec.Session)
-	defer d.useName(rec.Run)
 	var children []*row
 	for _, id := range c.Children {
 		r := d.run(id)
@@ -128,17 +126,6 @@ func (d *callbacks) applyCallback(ch *Change, rec subject.Record, m Record) (int
 	}
 	d.recent = append(d.recent, report{m.Seq, m.Time})
 	return c.V, nil
-}
-
-// useName notes that a callback record's name is taken. If NATS lost a child's end after the record was sent, it comes
-// before the end is written again, and reports nothing. The next record needs another name.
-func (d *callbacks) useName(name string) {
-	id, before, _ := strings.Cut(name, "-")
-	n, _ := strconv.Atoi(before) // none: 0
-	if r := d.run(id); r != nil && int(r.Deliveries) <= n && n < math.MaxUint16 {
-		r.Deliveries = uint16(n + 1)
-		touched(d.tables, r)
-	}
 }
 
 // dropReported removes reported children from what is pending for a parent.

@@ -3,6 +3,7 @@ package projection
 import (
 	"time"
 
+	"ao/nats/subject"
 	"ao/shared/run"
 )
 
@@ -99,6 +100,12 @@ type PendingCallback struct {
 	Misses      int       // callback turns in a row that ended unclaimed
 	Deliveries  int       // how often the first child was reported before, by turns that ended unclaimed
 	Children    []Child   // in the order of their ends
+}
+
+// Subject returns the subject of the record that reports the children. Each further record that reports the first child
+// has the next number.
+func (o *PendingCallback) Subject() string {
+	return subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Deliveries)
 }
 
 // maxTold is how many children one turn reports at most. The next turn reports more.

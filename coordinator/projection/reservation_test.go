@@ -151,27 +151,6 @@ func TestACallbackIsDeliveredWithItsTurn(t *testing.T) {
 	}
 }
 
-// A callback record may come before the end that it reports: NATS lost the end, and the record was on its way. The next
-// record has another name, since the stream takes each name once.
-func TestACallbackThatCameTooEarlyIsWrittenAgain(t *testing.T) {
-	_, told, _, _, _ := unfinished(t)
-	parentEnded, childEnded := told[2], told[5]
-	turn, err := subject.Parse(told[7].Subject)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := newActor(t, turn.Run, turn.Session, "x")
-	j := joined(nil, Config{Key: keyOf})
-	for i, e := range []entry{told[0], told[1], parentEnded, told[3], told[4], told[6], told[7], ended.claimed(1),
-		ended.ended(1, run.Completed, 0), childEnded} {
-		j.reducer.apply(message(i+1, e))
-	}
-	due := j.DueCallbacks()
-	if len(due) != 1 || due[0].Deliveries != 1 {
-		t.Errorf("due are %+v, want one, with another name", due)
-	}
-}
-
 // A turn that no runner claimed gives its children back, whichever of its two records came first.
 func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
 	_, told, older, _, _ := unfinished(t)

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"ao/nats/bus"
@@ -21,6 +22,8 @@ type ReadBarrier struct {
 type streamState interface {
 	Connected() bool
 	State(ctx context.Context) (bus.State, error)
+	Last(ctx context.Context, subj string) (bus.Message, error)
+	Clustered() bool
 }
 
 // awaiter is a projection that can be waited for.
@@ -54,6 +57,19 @@ func (r *ReadBarrier) CatchUp(ctx context.Context) error {
 		err = r.history.Await(wait, s.Last)
 	}
 	return bus.OutcomeUnknown(ctx, err)
+}
+
+// Passed waits until the projection is past the record that has taken a subject, and reports whether it is. On a single
+// server it also passes a record that NATS cannot read. In a cluster another server may have that.
+func (r *ReadBarrier) Passed(ctx context.Context, subj string) (bool, error) {
+	if err := r.CatchUp(ctx); err != nil || !r.stream.Clustered() {
+		return err == nil, err
+	}
+	_, err := r.stream.Last(ctx, subj)
+	if errors.Is(err, bus.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // WaitFor waits until the projection has a record.

@@ -134,15 +134,10 @@ func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.S
 		list.Children = append(list.Children, child.RunID)
 	}
 	body, err := list.Encode()
-	return []bus.Entry{{Subject: callbackOf(o), Body: body}, accepted}, err
+	return []bus.Entry{{Subject: o.Subject(), Body: body}, accepted}, err
 }
 
-// callbackOf returns the subject of the list.
-func callbackOf(o projection.PendingCallback) string {
-	return subject.Callback(subject.Partition(o.Session), o.Session, o.Children[0].RunID, o.Deliveries)
-}
-
-// Suppress records that a session is not called back for these children.
+// Suppress records that a session is not called back for these children, unless the subject is taken.
 func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) error {
 	record := run.Callback{V: w.versions.Now(), RunID: o.LastClaimed, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
@@ -152,7 +147,7 @@ func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) err
 	if err != nil {
 		return err
 	}
-	return w.Put(ctx, bus.Entry{Subject: callbackOf(o), Body: body})
+	return w.Put(ctx, bus.Entry{Subject: o.Subject(), Body: body})
 }
 
 // Offload moves a body that is too large for a record to the object store. The record that names it comes after.

@@ -286,7 +286,11 @@ func (c *coordinator) wire(log *slog.Logger) {
 	}{c.registry, table, agents, c.service}}
 	results := resultcheck.New(resultcheck.Config{History: h, Ends: ends, Meter: meters{}, Log: log})
 	results.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.ResultDue)) }
-	callbacks := callback.New(callback.Config{History: h, Records: records, Plans: planner{c.service.Plans},
+	reports := struct {
+		*record.Writer
+		*record.ReadBarrier
+	}{records, reads}
+	callbacks := callback.New(callback.Config{History: h, Records: reports, Plans: planner{c.service.Plans},
 		MaxPayload: 1 << 20, Log: log})
 	callbacks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.CallbackDue)) }
 	webhooks := webhook.NewController(webhook.ControllerConfig{History: struct {
@@ -324,7 +328,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 			Wakes: control.Signal(projection.CallbackDue) | certain},
 		control.Plan{Name: "webhooks", Do: webhooks, Every: webhooks.Pace(), Allowed: sure,
 			Wakes: control.Signal(projection.WebhookDue) | certain},
-		control.Plan{Name: "stopping", Do: &stopping.Controller{History: h, Records: records, Ends: ends, Log: log},
+		control.Plan{Name: "stopping", Do: &stopping.Controller{History: h, Records: reports, Ends: ends, Log: log},
 			Wakes: control.Signal(projection.TreeStopDue) | certain, Every: time.Second, Allowed: sure},
 		control.Plan{Name: "completion", Every: completion.Every, Allowed: sure,
 			Do: &completion.Controller{History: h, Records: writers, Repair: torn, Log: log}},

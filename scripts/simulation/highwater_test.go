@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ao/coordinator/highwater"
-	"ao/coordinator/projection"
 	"ao/nats/subject"
 )
 
@@ -131,19 +130,4 @@ func (o *oracle) inOrder() {
 				x.Message)
 		}
 	}
-}
-
-// callbacksDue returns the parents that are to be called back. A child that ended again behind its parent's callback
-// record is not reported again: known, where its first end cannot be read.
-func (o *oracle) callbacksDue(c *coordinator) (parents []string) {
-	for _, due := range c.history.DueCallbacks() {
-		again := func(child projection.Child) bool {
-			p := o.runs[child.RunID]
-			return o.losses.rotten && (p == nil || o.damaged[p.session])
-		}
-		if !slices.ContainsFunc(due.Children, again) {
-			parents = append(parents, due.Session)
-		}
-	}
-	return parents
 }

@@ -375,8 +375,8 @@ func (o *oracle) stuck() {
 		}
 		c.history.Pending(say)
 		c.history.Claimed(say)
-		for _, parent := range o.callbacksDue(c) {
-			o.fail("stuck: session %s is not called back", parent)
+		for _, due := range c.history.DueCallbacks() {
+			o.fail("stuck: session %s is not called back", due.Session)
 		}
 		for _, id := range c.webhooksDue() {
 			o.fail("stuck: the webhook of run %s is not delivered", id)

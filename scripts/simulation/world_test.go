@@ -359,7 +359,7 @@ func (w *world) settled() bool {
 	for _, c := range w.coordinators {
 		waiting, claimed, _ := c.history.Counts()
 		behind := c.history.Seq() < w.runs.last() && len(w.runs.read("ao.runs.>", c.history.Seq(), 1)) > 0
-		due := len(w.oracle.callbacksDue(c)) + len(c.history.Reservations()) + len(c.webhooksDue())
+		due := len(c.history.DueCallbacks()) + len(c.history.Reservations()) + len(c.webhooksDue())
 		if !c.started.Load() || behind || c.mark.Held() != nil || waiting+claimed > 0 || due > 0 {
 			return false
 		}

@@ -59,6 +59,7 @@ type Config struct {
 		Offload(ctx context.Context, s *run.Spec) error
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		NoteWritten(seq uint64)
+		Passed(ctx context.Context, subj string) (bool, error)
 	}
 	Plans interface { // checks a turn like a caller's request
 		Plan(ctx context.Context, req *run.Request) (run.Spec, error)
@@ -110,21 +111,30 @@ func (c *Controller) deliver(ctx context.Context, o projection.PendingCallback) 
 	return err
 }
 
-// Deliver calls a parent back if o still holds. ErrTaken: it does not, or somebody else has done it.
+// Deliver calls a parent back if o still holds. ErrTaken: it does not, or somebody else has done it. After a loss of
+// records a callback record may be there that does not count: it cannot be read, or precedes the child's end. Then the
+// next number is taken.
 func (c *Controller) Deliver(ctx context.Context, o projection.PendingCallback) (reported int, err error) {
-	t, err := c.Prepare(ctx, o)
-	if err != nil {
-		return 0, err
+	for next := o; ; next.Deliveries++ {
+		t, err := c.Prepare(ctx, next)
+		if err != nil {
+			return 0, err
+		}
+		if !c.stillDue(o) {
+			return 0, bus.ErrTaken
+		}
+		seq, err := c.Records.AppendBatch(ctx, t.Records...)
+		if err == nil {
+			c.Records.NoteWritten(seq)
+			t.span.End()
+		}
+		if !errors.Is(err, bus.ErrTaken) {
+			return t.Reported, err
+		}
+		if passed, err := c.Records.Passed(ctx, next.Subject()); err != nil || !passed {
+			return 0, cmp.Or(err, error(bus.ErrTaken))
+		}
 	}
-	if !c.stillDue(o) {
-		return 0, bus.ErrTaken
-	}
-	seq, err := c.Records.AppendBatch(ctx, t.Records...)
-	if err == nil {
-		c.Records.NoteWritten(seq)
-		t.span.End()
-	}
-	return t.Reported, err
 }
 
 // stillDue reports whether o is still what the projection says.

@@ -31,6 +31,7 @@ type Controller struct {
 	}
 	Records interface {
 		Suppress(ctx context.Context, o projection.PendingCallback) error
+		Passed(ctx context.Context, subj string) (bool, error)
 	}
 	Log *slog.Logger
 
@@ -73,7 +74,7 @@ func (c *Controller) pass(ctx context.Context) (more bool) {
 	}
 	for _, o := range c.History.SuppressedCallbacks() {
 		g.Go(func() error {
-			if err := c.Records.Suppress(ctx, o); err != nil && ctx.Err() == nil {
+			if err := c.suppress(ctx, o); err != nil && ctx.Err() == nil {
 				c.Log.Warn("callbacks not suppressed yet, retrying", "session", o.Session, "err", err)
 			}
 			return nil
@@ -81,6 +82,21 @@ func (c *Controller) pass(ctx context.Context) (more bool) {
 	}
 	g.Wait()
 	return len(due) > stopsPerPass && stopped.Load() > 0 // if none could be stopped, a second later is soon enough
+}
+
+// suppress records that a parent is not called back. After a loss of records a record may be there that does not count:
+// it cannot be read, or precedes the child's end. Then the next number is taken.
+func (c *Controller) suppress(ctx context.Context, o projection.PendingCallback) error {
+	for next := o; ; next.Deliveries++ {
+		if err := c.Records.Suppress(ctx, next); err != nil {
+			return err
+		}
+		passed, err := c.Records.Passed(ctx, next.Subject())
+		if err != nil || !passed || !slices.ContainsFunc(c.History.SuppressedCallbacks(),
+			func(now projection.PendingCallback) bool { return now.Subject() == o.Subject() }) {
+			return err
+		}
+	}
 }
 
 // due returns the runs to stop that this process has not acted on: running ones first, then queued ones, then the rest.

@@ -71,7 +71,13 @@ func newHeartbeats(c *Coordinator) *workerapi.Heartbeats {
 }
 
 func newStopping(c *Coordinator) *stopping.Controller {
-	return &stopping.Controller{History: c.History, Records: c.records, Ends: c.ends, Log: c.log}
+	return &stopping.Controller{History: c.History, Records: reports{c.records, c.reads}, Ends: c.ends, Log: c.log}
+}
+
+// reports writes callback records.
+type reports struct {
+	*record.Writer
+	*record.ReadBarrier
 }
 
 func newCompletion(c *Coordinator) *completion.Controller {
@@ -90,8 +96,8 @@ func newResultCheck(c *Coordinator) *resultcheck.Controller {
 }
 
 func newCallback(c *Coordinator) *callback.Controller {
-	t := callback.New(callback.Config{History: c.History, Records: c.records, Plans: planner{c.Plans},
-		MaxPayload: c.MaxPayload, Spans: c.Trace, Log: c.log})
+	t := callback.New(callback.Config{History: c.History, Records: reports{c.records, c.reads},
+		Plans: planner{c.Plans}, MaxPayload: c.MaxPayload, Spans: c.Trace, Log: c.log})
 	t.Pool.Idle = func() { c.scheduler.Wake(callbackDue) }
 	return t
 }
