@@ -130,7 +130,7 @@ func orNow(at *time.Time) *time.Time {
 func (k *Keeper) change(ctx context.Context, f, done func(*mark)) error {
 	return k.locked(ctx, func() error {
 		for {
-			m, rev, err := k.read(ctx)
+			m, rev, err := current(ctx, k)
 			if err != nil || m == nil || len(m.Damages) == 0 {
 				return err
 			}

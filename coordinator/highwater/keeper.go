@@ -259,6 +259,17 @@ func (k *Keeper) learn(m *mark, rev uint64) {
 	k.known, k.rev = m, rev
 }
 
+// current returns the newest mark, to be changed. Where another coordinator has recorded a damage, RUNS must be read
+// again first, and the error says so. The caller holds mu.
+func current(ctx context.Context, k *Keeper) (m *mark, rev uint64, err error) {
+	m, rev, err = k.read(ctx)
+	if err == nil && m != nil && k.known != nil && k.known.Generation < m.Generation {
+		k.learn(m, rev)
+		err = errHeld("the history is damaged (see 'ao verify'), and is being read again")
+	}
+	return m, rev, err
+}
+
 // reread makes the projection read RUNS again. The caller holds mu.
 func reread(k *Keeper) {
 	k.rebuilds = k.History.Rebuilds() + 1
@@ -295,7 +306,8 @@ func (k *Keeper) doubtful(ctx context.Context, m *mark, rev uint64, s stream.Sta
 	now, err := k.write(ctx, &next, rev)
 	if err == nil {
 		k.Log.Error("NATS lost records that it had not synced yet (AO_NATS_SYNC)", "what", d.Message)
-		k.known, k.rev, k.checked, k.doubt, k.reconnects = &next, now, true, time.Time{}, reconnects
+		k.learn(&next, now)
+		k.checked, k.doubt, k.reconnects = true, time.Time{}, reconnects
 	}
 	return err
 }
@@ -414,7 +426,7 @@ const unsureFor = time.Minute
 // flag makes the mark say that this process removes records. The caller holds mu.
 func (k *Keeper) flag(ctx context.Context) error {
 	for !k.flagged {
-		m, rev, err := k.read(ctx)
+		m, rev, err := current(ctx, k)
 		if err != nil {
 			return err
 		}

@@ -121,6 +121,41 @@ func TestARemovalWaitsForTheComparison(t *testing.T) {
 	})
 }
 
+// TestAnothersDamage: a coordinator that is about to change the mark finds that another one has recorded a damage. It
+// has RUNS read again first: it removes nothing, and does not resolve what it has not looked at.
+func TestAnothersDamage(t *testing.T) {
+	for name, change := range map[string]func(ctx context.Context, k *Keeper) error{
+		"a removal": func(ctx context.Context, k *Keeper) error {
+			return k.Removing(ctx, func() error { t.Error("it removed records"); return nil })
+		},
+		"its runs are known": func(ctx context.Context, k *Keeper) error { return k.Resolve(ctx, nil, nil) },
+		"it is accepted":     func(ctx context.Context, k *Keeper) error { _, err := k.Accept(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared, mine := &deployment{history: newHistory(20)}, &deployment{history: newHistory(20)}
+				log := slog.New(slog.DiscardHandler)
+				one := New(Config{Stream: shared, Bucket: bucket{shared}, History: shared, Name: "one", Log: log})
+				two := New(Config{Stream: mine, Bucket: bucket{shared}, History: mine, Name: "two", Log: log})
+				for _, k := range []*Keeper{one, two} {
+					if err := k.Reconcile(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := one.Verify(t.Context(), 2); err != nil {
+					t.Fatal(err)
+				}
+				if err := change(t.Context(), two); fault.KindOf(err) != fault.Unavailable || mine.rereads != 1 {
+					t.Errorf("got %v, and the history was read again %d times", err, mine.rereads)
+				}
+				if two.Held() == nil || !two.Unhandled() {
+					t.Error("it starts runs, and looks for none that are affected")
+				}
+			})
+		})
+	}
+}
+
 // TestADamageBeforeItsRunsAreKnown: another damage is found before the runs of the first one are known. They are known
 // together.
 func TestADamageBeforeItsRunsAreKnown(t *testing.T) {

@@ -45,9 +45,11 @@ func (w *world) inject(f faultEvent) {
 			k.disconnect()
 		}
 		over(func() {
+			for name, q := range w.consumers {
+				w.redeliver(name, 0, q.next)
+			}
 			clear(w.consumers)
-			clear(w.oracle.losses.claims) // made again, they deliver runs whose claims were lost
-			if f.Who%2 == 0 {             // with a restart
+			if f.Who%2 == 0 { // with a restart
 				w.restart()
 			}
 			for _, k := range w.workers {
@@ -219,13 +221,21 @@ func (w *world) restart() {
 }
 
 // ageConsumers restores older states: what was acknowledged is delivered again.
-// Runs whose claims were lost before may start again, then: NATS has lost both.
 func (w *world) ageConsumers(n int) {
-	clear(w.oracle.losses.claims)
 	for name, q := range w.consumers {
-		back := w.loop.number(name, n) % 60
+		back, end := w.loop.number(name, n)%60, q.next
 		q.next = max(q.next, back+1) - back
+		w.redeliver(name, q.next, end)
 		clear(q.waiting)
+	}
+}
+
+// redeliver notes which runs a queue delivers once more. If NATS loses their claims, too, they may start again.
+func (w *world) redeliver(queue string, from, end uint64) {
+	for _, seq := range w.runs.queued[queue] {
+		if rec, err := subject.Parse(w.runs.msgs[seq].Subject); err == nil && from <= seq && seq < end {
+			w.oracle.losses.again[rec.Run] = true
+		}
 	}
 }
 

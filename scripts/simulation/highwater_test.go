@@ -42,6 +42,7 @@ type losses struct {
 	marked bool            // the high-water mark shows that records are missing
 	any    bool            // records are missing
 	claims map[string]bool // claims that were marked, by attempt key
+	again  map[string]bool // runs that a queue delivers once more, for NATS lost what was acknowledged
 	rotten bool            // records are unreadable
 	beyond bool            // NATS was told to remove one of these: nobody knows what it does then
 	hidden map[string]bool // sessions of records that were not marked: nobody reads the history anew for them

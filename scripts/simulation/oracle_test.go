@@ -66,7 +66,7 @@ func newOracle(w *world) *oracle {
 		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{},
 		ends: map[string]run.Status{}, tries: map[string][]try{},
 		halts: map[string]chan struct{}{}, seen: map[string]bool{},
-		losses: losses{claims: map[string]bool{}, hidden: map[string]bool{}}}
+		losses: losses{claims: map[string]bool{}, again: map[string]bool{}, hidden: map[string]bool{}}}
 }
 
 // about returns the records of the run that a finding names first, and of its session.
@@ -123,7 +123,8 @@ func (o *oracle) begun(a *attempt) {
 	if first := o.first[a.SessionID]; a.Type == run.Resume && first == a.ID && !o.damaged[a.SessionID] {
 		o.fail("run %s was started, and its session has nothing to resume", a.ID)
 	}
-	if o.starts[a.Key] > 1 && (!o.damaged[a.SessionID] || o.losses.claims[a.Key]) {
+	twice := o.losses.claims[a.Key] && !o.losses.again[a.ID]
+	if o.starts[a.Key] > 1 && (!o.damaged[a.SessionID] || twice) {
 		o.fail("attempt %d of run %s was begun %d times", a.Attempt, a.ID, o.starts[a.Key])
 	}
 }
