@@ -132,8 +132,9 @@ func (c *client) publish(ctx context.Context, kind string, entries ...entry) (ui
 			o.err = fault.Wrap(fault.Unavailable, "", "too many batches", bus.ErrTooManyBatches)
 			return 0
 		case c.delayed(a): // on its way for longer than anybody waits
+			ends := c.runs.ends
 			c.loop.after(requestTimeout/2+time.Duration(a.fate%5)*time.Second, "late write of "+c.name, func() {
-				if !c.runs.down {
+				if c.runs.ends == ends {
 					c.write(entries...)
 				}
 			})
@@ -173,12 +174,12 @@ func (c *client) hold(a *act, entries []entry) {
 	for _, e := range entries {
 		c.runs.held[e.Subject] = true
 	}
-	lost := a.fate%2 == 0
+	lost, ends := a.fate%2 == 0, c.runs.ends
 	c.loop.after(time.Duration(a.fate%1500)*time.Millisecond, "write in flight of "+c.name, func() {
 		for _, e := range entries {
 			delete(c.runs.held, e.Subject)
 		}
-		if !lost && !c.runs.down {
+		if !lost && c.runs.ends == ends {
 			c.write(entries...)
 		}
 	})

@@ -158,6 +158,7 @@ func (w *world) reconnect(c *client) {
 func (w *world) crash(f faultEvent) {
 	w.loop.crash()
 	w.runs.down = true
+	w.runs.ends++
 	for _, c := range w.clients {
 		c.disconnect()
 	}
@@ -181,6 +182,7 @@ func (w *world) crash(f faultEvent) {
 // decay ends NATS cleanly. Records of some kind are unreadable when it comes back. In a cluster others can read them.
 func (w *world) decay(f faultEvent) {
 	w.runs.down = true
+	w.runs.ends++
 	for _, c := range w.clients {
 		c.disconnect()
 	}

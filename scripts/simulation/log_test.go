@@ -19,6 +19,7 @@ type runsLog struct {
 	held      map[string]bool     // subjects with a write in flight: refused, as by a cluster's leader
 	clustered bool
 	down      bool // no server answers, or there is no leader
+	ends      int  // counts how often no server was left, nor what was on its way
 	created   time.Time
 	removals  int // counts what removed records
 }

@@ -72,7 +72,7 @@ var everyFault = []string{killCoordinator, killWorker, cutCoordinator, cutWorker
 
 // The size of a story.
 const (
-	requests   = 225
+	requests   = 215
 	faults     = 6
 	activeTime = 40 * time.Second
 	calmTime   = 150 * time.Second // in which everything must end
