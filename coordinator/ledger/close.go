@@ -9,8 +9,11 @@ import (
 	"ao/shared/run"
 )
 
-// Close returns the report. now is the current time, last the stream's last sequence when reading began.
+// Close returns the report. now is the current time, last the stream's last sequence when reading began. More records
+// may be added, and reported, afterwards.
 func (b *Verifier) Close(now time.Time, last uint64) Report {
+	kept, dropped := len(b.violations), b.dropped
+	defer func() { b.violations, b.dropped = b.violations[:kept], dropped }() // what is wrong now may come right
 	r := Report{
 		Sequence:    last,
 		Before:      b.first,

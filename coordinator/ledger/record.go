@@ -107,22 +107,36 @@ type index map[ident]uint32
 // runIdent parses a run's id; false: no coordinator made it.
 func runIdent(id string) (i ident, ok bool) {
 	digits, ok := strings.CutPrefix(id, "run_")
-	if !ok || len(digits) != 32 || strings.ToLower(digits) != digits {
-		return i, false
-	}
-	_, err := hex.Decode(i[:], []byte(digits))
-	return i, err == nil
+	return i, ok && i.parse(digits)
 }
 
 // sessionIdent parses a session's id, or hashes one that a caller chose.
 func sessionIdent(id string) (i ident) {
-	if digits, ok := strings.CutPrefix(id, "ses_"); ok && len(digits) == 32 && strings.ToLower(digits) == digits {
-		if _, err := hex.Decode(i[:], []byte(digits)); err == nil {
-			return i
-		}
+	if digits, ok := strings.CutPrefix(id, "ses_"); ok && i.parse(digits) {
+		return i
 	}
 	sum := sha256.Sum256([]byte(id))
 	return ident(sum[:16])
+}
+
+// parse reads 32 hexadecimal digits in lower case.
+func (i *ident) parse(digits string) bool {
+	if len(digits) != 2*len(i) {
+		return false
+	}
+	for n := range digits {
+		d := digits[n]
+		switch {
+		case '0' <= d && d <= '9':
+			d -= '0'
+		case 'a' <= d && d <= 'f':
+			d -= 'a' - 10
+		default:
+			return false
+		}
+		i[n/2] = i[n/2]<<4 | d
+	}
+	return true
 }
 
 func (i ident) runID() string { return "run_" + hex.EncodeToString(i[:]) }
@@ -141,7 +155,7 @@ type slab[T any] struct {
 	pages [][]T
 }
 
-const page = 4096
+const page = 256
 
 func (s *slab[T]) add(v T) uint32 {
 	last := len(s.pages) - 1

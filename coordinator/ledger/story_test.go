@@ -88,15 +88,18 @@ func (s *story) truncate(n uint64) { s.purge(func(m bus.Message) bool { return m
 
 // close reads the story, some time after its last record.
 func (s *story) close(after time.Duration) Report {
+	b := s.read()
+	return b.Close(s.at.Add(after), b.seq)
+}
+
+func (s *story) read() *Verifier {
 	b := NewVerifier()
 	b.Checked = func(run string, attempt int, mark string) bool { return mark == markOf(run, attempt) }
 	b.Key, b.Version = keyOf, s.version
-	var last uint64
 	for _, m := range s.msgs {
 		b.Add(m)
-		last = m.Seq
 	}
-	return b.Close(s.at.Add(after), last)
+	return b
 }
 
 // unfinished writes the first of records that belong together: a session, a callback, a claim to end a waiting run.

@@ -742,6 +742,23 @@ func TestALongListIsCut(t *testing.T) {
 	}
 }
 
+// TestAReportCanBeMadeAgain: what was overdue is not counted twice, and not once it was done.
+func TestAReportCanBeMadeAgain(t *testing.T) {
+	s := newStory(t)
+	a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
+	b := s.read()
+	for range 2 {
+		if r := b.Close(s.at.Add(time.Hour), 3); r.Count != 1 || r.Wrong[0].Kind != kindUnchecked {
+			t.Errorf("got %+v", r.Wrong)
+		}
+	}
+	a.checked(1, markOf(a.spec.ID, 1))
+	b.Add(s.msgs[len(s.msgs)-1])
+	if r := b.Close(s.at.Add(time.Hour), 4); !r.OK {
+		t.Errorf("got %+v", r.Wrong)
+	}
+}
+
 // TestEveryLostRecordIsSeen takes any one record of a history of ended runs away that others build on.
 func TestEveryLostRecordIsSeen(t *testing.T) {
 	tell := func() *story {
