@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,15 +17,29 @@ const (
 )
 
 func identOf(prefix, id string) ident {
-	digits, ok := strings.CutPrefix(id, prefix)
-	if ok && len(digits) == 32 && strings.ToLower(digits) == digits {
-		hi, badHi := strconv.ParseUint(digits[:16], 16, 64)
-		lo, badLo := strconv.ParseUint(digits[16:], 16, 64)
-		if badHi == nil && badLo == nil {
+	if digits, ok := strings.CutPrefix(id, prefix); ok && len(digits) == 32 {
+		hi, okHi := number(digits[:16])
+		lo, okLo := number(digits[16:])
+		if okHi && okLo {
 			return ident{Hi: hi, Lo: lo}
 		}
 	}
 	return ident{Odd: id}
+}
+
+// number reads hexadecimal digits in lower case.
+func number(digits string) (n uint64, ok bool) {
+	for i := range len(digits) {
+		switch d := digits[i]; {
+		case '0' <= d && d <= '9':
+			n = n<<4 | uint64(d-'0')
+		case 'a' <= d && d <= 'f':
+			n = n<<4 | uint64(d-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return n, true
 }
 
 func (i ident) text(prefix string) string {
