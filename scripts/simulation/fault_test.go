@@ -259,7 +259,7 @@ func (w *world) heal() {
 	w.oracle.calm = true
 	if w.oracle.losses.any {
 		w.calling++
-		w.loop.later(func() { w.callers.Go(func() { w.accept(); w.returned("admin") }) })
+		w.loop.later(func() { w.loop.spawn(func() { w.accept(); w.returned("admin", func() {}) }) })
 	}
 	for _, c := range w.clients {
 		w.reconnect(c)

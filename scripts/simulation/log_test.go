@@ -22,6 +22,7 @@ type runsLog struct {
 	ends      int  // counts how often no server was left, nor what was on its way
 	created   time.Time
 	removals  int // counts what removed records
+	queuings  int // counts queued records
 }
 
 func newLog(clustered bool) *runsLog {
@@ -52,6 +53,7 @@ func (l *runsLog) append(entries ...entry) (seq uint64, err error) {
 		l.bySubject[e.Subject] = seq
 		if rec, err := subject.Parse(e.Subject); err == nil && rec.Kind == subject.QueuedKind {
 			l.queued[rec.TaskQueue] = append(l.queued[rec.TaskQueue], seq)
+			l.queuings++
 		}
 	}
 	return seq, nil

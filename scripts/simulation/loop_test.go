@@ -5,7 +5,6 @@ package simulation
 import (
 	"container/heap"
 	"context"
-	"hash/fnv"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,6 +24,8 @@ type loop struct {
 	closed   bool
 	wake     chan struct{} // holds one
 
+	spare   chan func()   // goroutines that have nothing to do wait here
+	ended   chan struct{} // closed in the end
 	pending actHeap
 	wakes   []func() // once the act is over
 	order   int
@@ -37,7 +38,26 @@ type loop struct {
 func (l *loop) see() { l.steps.Load() }
 
 func newLoop(seed uint64) *loop {
-	return &loop{seed: seed, wake: make(chan struct{}, 1), counts: map[string]int{}}
+	return &loop{seed: seed, wake: make(chan struct{}, 1), counts: map[string]int{},
+		spare: make(chan func()), ended: make(chan struct{})}
+}
+
+// spawn calls f in another goroutine: in one that is done with its work, whose stack has grown already, or a new one.
+func (l *loop) spawn(f func()) {
+	select {
+	case l.spare <- f:
+	default:
+		go func() {
+			for {
+				f()
+				select {
+				case f = <-l.spare:
+				case <-l.ended:
+					return
+				}
+			}
+		}()
+	}
 }
 
 // act is something that the loop does for a goroutine, or at a time.
@@ -89,17 +109,20 @@ func (l *loop) push(a *act, delay time.Duration) {
 
 // name gives an act its fate and its place among those of one moment.
 func (l *loop) name(a *act) {
-	l.counts[a.key]++
-	a.fate = l.number(a.key, l.counts[a.key])
+	n := l.counts[a.key] + 1
+	l.counts[a.key] = n
+	a.fate = l.number(a.key, n)
 	l.order++
 	a.order = l.order
 }
 
 // number returns a number that depends on the seed, a text and a count only.
 func (l *loop) number(key string, n int) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(key))
-	x := h.Sum64() ^ l.seed*0x9e3779b97f4a7c15 ^ uint64(n)*0xbf58476d1ce4e5b9
+	x := uint64(14695981039346656037) // FNV-1a
+	for i := range len(key) {
+		x = (x ^ uint64(key[i])) * 1099511628211
+	}
+	x ^= l.seed*0x9e3779b97f4a7c15 ^ uint64(n)*0xbf58476d1ce4e5b9
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27
@@ -168,6 +191,10 @@ func (l *loop) take() {
 	all := l.arrivals
 	l.arrivals = nil
 	l.mu.Unlock()
+	select {
+	case <-l.wake: // for what is taken now
+	default:
+	}
 	slices.SortStableFunc(all, func(a, b *act) int {
 		switch {
 		case a.key < b.key:
@@ -187,7 +214,10 @@ func (l *loop) take() {
 // close lets everybody go who waits or will.
 func (l *loop) close() {
 	l.mu.Lock()
-	l.closed = true
+	if !l.closed {
+		l.closed = true
+		close(l.ended)
+	}
 	l.mu.Unlock()
 }
 

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ao/coordinator/ledger"
@@ -31,6 +32,7 @@ type oracle struct {
 	order   []string            // their ids
 	keys    map[string]acceptance
 	starts  map[string]int       // executions, by attempt key
+	hearing sync.Mutex           // heartbeats are answered at once
 	beats   map[string]time.Time // when a coordinator last heard of an attempt, by coordinator and key
 	damaged map[string]bool      // sessions that lost records
 	results map[string]run.Status
@@ -103,7 +105,8 @@ func (o *oracle) accepted(q request, key string, a acceptance) {
 	if o.stored[a.run] == "" && !o.damaged[a.session] && !deleted { // else nobody can tell whether it was stored
 		o.fail("request %s was answered with run %s, which is in no record", key, a.run)
 	}
-	o.keys[key], o.tellings[q.N] = a, a
+	o.keys[key] = a
+	o.tell(q.N, a)
 	if o.runs[a.run] == nil {
 		o.runs[a.run] = &promise{acceptance: a, asked: q, final: map[string]bool{}}
 		o.order = append(o.order, a.run)
@@ -131,6 +134,8 @@ func (o *oracle) begun(a *attempt) {
 
 // heard notes that a coordinator answered a heartbeat.
 func (o *oracle) heard(k *worker, b runnerapi.Heartbeat, c *coordinator, at time.Time) {
+	o.hearing.Lock()
+	defer o.hearing.Unlock()
 	o.beats["runner "+b.Instance], o.beats[c.name+" "+k.runner.ExecutorType] = at, at
 	for _, a := range b.Attempts {
 		o.beats[c.name+" "+a.Key] = at
@@ -267,7 +272,7 @@ func (o *oracle) compare() {
 	if o.losses.beyond {
 		return
 	}
-	views := map[uint64]map[string]known{}
+	views := map[uint64][]known{}
 	for _, c := range o.coordinators {
 		if !c.started.Load() || c.history.Ready() != nil || !c.history.Confirmed() || c.mark.Held() != nil {
 			continue
@@ -277,8 +282,8 @@ func (o *oracle) compare() {
 			o.differ(c.name, view, other)
 		}
 		views[seq] = view
-		for id, p := range o.runs {
-			now := view[id]
+		for i, id := range o.order {
+			p, now := o.runs[id], view[i]
 			if p.final[c.name] && now.state == "open" && !o.damaged[p.session] {
 				o.fail("run %s had ended for %s, and is now %v", id, c.name, now)
 			}
@@ -287,13 +292,13 @@ func (o *oracle) compare() {
 	}
 }
 
-func (o *oracle) differ(name string, view, other map[string]known) {
-	for _, id := range o.order {
+func (o *oracle) differ(name string, view, other []known) {
+	for i, id := range o.order {
 		session := o.runs[id].session
 		if o.damaged[session] && (!o.over || o.losses.hidden[session]) { // they read the history anew
 			continue
 		}
-		a, b := view[id], other[id]
+		a, b := view[i], other[i]
 		if a != b && a.state+b.state != "ended" { // each forgets truncated runs when it looks
 			o.fail("run %s is %v for %s, and %v for another coordinator at the same record", id, a, name, b)
 			return
@@ -312,14 +317,14 @@ type known struct {
 }
 
 // view is what a projection says about every accepted run.
-func (o *oracle) view(h history) map[string]known {
-	view := make(map[string]known, len(o.order))
-	for _, id := range o.order {
+func (o *oracle) view(h history) []known {
+	view := make([]known, len(o.order))
+	for i, id := range o.order {
 		if a, ok := h.Active(id); ok {
-			view[id] = known{"open", a.FirstSeq, a.QueuedSeq, a.ClaimSeq, a.UnverifiedSeq, a.CarriedEndSeq,
+			view[i] = known{"open", a.FirstSeq, a.QueuedSeq, a.ClaimSeq, a.UnverifiedSeq, a.CarriedEndSeq,
 				a.TreeStop.Seq, a.Queue, a.Key, a.Attempt, a.Stopping, a.NotBefore.UnixNano()}
 		} else if h.Ended(id) {
-			view[id] = known{state: "ended"}
+			view[i] = known{state: "ended"}
 		}
 	}
 	return view

@@ -23,6 +23,7 @@ type worker struct {
 	*client
 	runner   runnerapi.Runner
 	commands string // the subject it listens on
+	queues   []string
 	slots    int
 	ctx      context.Context // of the process
 	kill     context.CancelFunc
@@ -55,10 +56,10 @@ func (w *world) startWorker(host, kind string) *worker {
 	k.runner = runnerapi.Runner{MaxConcurrentRuns: workerSlots,
 		Identity: runnerapi.Identity{Hostname: host, ExecutorProfile: "any", ExecutorType: kind},
 		Instance: fmt.Sprintf("%s#%d", host, w.instances)}
-	k.commands = subject.CommandsFor("", k.runner.ID())
+	k.commands, k.queues = subject.CommandsFor("", k.runner.ID()), k.runner.BaseTaskQueues()
 	w.workers = append(w.workers, k)
 	w.register(k)
-	w.loop.later(func() { go k.beat() })
+	w.loop.later(func() { w.loop.spawn(k.beat) })
 	return k
 }
 
@@ -109,7 +110,7 @@ func (k *worker) work() {
 	if !k.running() || k.runs.down {
 		return
 	}
-	for _, queue := range k.runner.BaseTaskQueues() {
+	for _, queue := range k.queues {
 		for len(k.attempts) < k.slots {
 			m, ok := k.pull(queue)
 			if !ok {
@@ -123,7 +124,7 @@ func (k *worker) work() {
 			a := &attempt{Queued: q, worker: k, queue: queue, seq: m.Seq}
 			a.ctx, a.stop = context.WithCancel(k.ctx)
 			k.attempts[q.Key] = a
-			k.loop.later(func() { go a.run() })
+			k.loop.later(func() { k.loop.spawn(a.run) })
 		}
 	}
 }
@@ -160,7 +161,8 @@ func (k *worker) nonce() string {
 // run claims, executes and ends the attempt.
 func (a *attempt) run() {
 	k := a.worker
-	gone := func() { _ = k.do(k.ctx, "free", func() { delete(k.attempts, a.Key); k.pullSoon() }) }
+	free := func() { delete(k.attempts, a.Key); k.pullSoon() }
+	gone := func() { _ = k.do(k.ctx, "free", free) }
 	part := subject.Partition(a.SessionID)
 	nonce := k.nonce()
 	claim, err := run.Claim{V: 1, SessionID: a.SessionID, RunnerID: k.runner.ID(), Instance: k.runner.Instance,
@@ -184,9 +186,9 @@ func (a *attempt) run() {
 	if a.AgentType == run.Autonomous && a.Type == run.Start {
 		body, _ := json.Marshal(run.Bound{V: 1, SessionID: a.SessionID, RunnerID: k.runner.ID(), Attempt: a.Attempt,
 			ExecutorSessionID: "model-" + a.ID, At: time.Now().UTC()})
-		go func() {
+		k.loop.spawn(func() {
 			_, _ = k.Append(a.ctx, entry{Subject: subject.Bound(part, a.ID, a.Key), Body: body})
-		}()
+		})
 	}
 	plan := planOf(a.Input)
 	pause(a.ctx, time.Duration(plan.Takes)*time.Millisecond)
@@ -198,10 +200,11 @@ func (a *attempt) run() {
 		return
 	}
 	e, nonce := a.end(plan)
-	if a.append(e, nonce, func() {}) == nil {
-		_ = k.do(k.ctx, "ended", func() { k.oracle.ended(a, e) })
+	if a.append(e, nonce, func() {}) != nil {
+		gone()
+		return
 	}
-	gone()
+	_ = k.do(k.ctx, "ended", func() { k.oracle.ended(a, e); free() })
 }
 
 // begin notes that the executor starts.
@@ -286,7 +289,7 @@ func (k *worker) beat() {
 			}
 		}
 		for _, c := range k.coordinators {
-			go k.beatTo(c, b)
+			k.loop.spawn(func() { k.beatTo(c, b) })
 		}
 	}
 }
@@ -302,8 +305,10 @@ func (k *worker) beatTo(c *coordinator, b runnerapi.Heartbeat) {
 	if err != nil {
 		return
 	}
+	if k.oracle.heard(k, b, c, at); reply.Known && len(reply.Abandoned)+len(reply.Stop) == 0 {
+		return
+	}
 	_ = k.do(k.ctx, "reply", func() {
-		k.oracle.heard(k, b, c, at)
 		for _, key := range reply.Abandoned {
 			if a := k.attempts[key]; a != nil {
 				k.oracle.abandoned(a)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing/synctest"
 	"time"
 
@@ -41,10 +40,10 @@ type world struct {
 	coordinators []*coordinator
 	workers      []*worker
 	past         []*coordinator // that were killed
-	callers      sync.WaitGroup
 	calling      int
 	pulling      bool
-	tellings     map[int]acceptance // by request
+	tellings     map[int]acceptance    // by request
+	waits        map[int]chan struct{} // closed when a request is answered
 
 	active      map[string]int // faults that last, counted
 	tearing     *faultEvent    // the next batch, or one of the next, is torn
@@ -59,7 +58,8 @@ func newWorld(s story, log *slog.Logger) *world {
 	w := &world{loop: newLoop(s.Seed), story: s, log: log, began: time.Now(), runs: newLog(s.Clustered),
 		parts: map[string][]byte{}, values: map[string]value{}, consumers: map[string]*consumer{},
 		registrations: map[string][]byte{},
-		events:        map[string]uint64{}, tellings: map[int]acceptance{}, active: map[string]int{}}
+		events:        map[string]uint64{}, tellings: map[int]acceptance{}, waits: map[int]chan struct{}{},
+		active: map[string]int{}}
 	w.oracle = newOracle(w)
 	w.loop.delays, w.loop.check = w.delay, w.oracle.check
 	w.agents = catalog{}
@@ -98,7 +98,7 @@ func (w *world) schedule() {
 	for _, q := range w.story.Requests {
 		w.loop.after(q.At, fmt.Sprintf("request %d", q.N), func() {
 			w.calling++
-			w.loop.later(func() { w.callers.Go(func() { w.call(q) }) })
+			w.loop.later(func() { w.loop.spawn(func() { w.returned(fmt.Sprint(q.N), w.request(q)) }) })
 		})
 	}
 	for n, f := range w.story.Faults {
@@ -118,28 +118,26 @@ func (w *world) pullSoon() {
 	w.pulling = true
 	w.loop.after(pullDelay, "pull", func() {
 		w.pulling = false
-		for _, k := range w.workers {
-			k.work()
-		}
+		w.pullAll()
 	})
 }
 
-// call is one caller.
-func (w *world) call(q request) {
-	w.request(q)
-	w.returned(fmt.Sprint(q.N))
+func (w *world) pullAll() {
+	for _, k := range w.workers {
+		k.work()
+	}
 }
 
-// returned notes that a caller is done.
-func (w *world) returned(who string) {
+// returned notes that a caller is done, and what it was told.
+func (w *world) returned(who string, told func()) {
 	_ = w.loop.call(context.Background(), &act{key: "answered " + who,
-		do: func() time.Duration { w.calling--; return 0 }})
+		do: func() time.Duration { told(); w.calling--; return 0 }})
 }
 
 // tick has the workers pull what is delivered again.
 func (w *world) tick() {
 	w.loop.after(200*time.Millisecond, "tick", func() {
-		w.pullSoon()
+		w.pullAll()
 		w.tick()
 	})
 }
@@ -171,10 +169,13 @@ func (w *world) deaf(a *act) bool    { return w.chance(deafness, a, 85) }
 
 // write appends to the log and tells those who follow it.
 func (c *client) write(entries ...entry) (uint64, error) {
+	queued := c.runs.queuings
 	seq, err := c.runs.append(entries...)
 	if err == nil {
 		c.oracle.written(c, entries)
 		c.notifyAll()
+	}
+	if c.runs.queuings > queued {
 		c.pullSoon()
 	}
 	return seq, err
@@ -195,14 +196,15 @@ func (w *world) purge(filter string, before uint64) {
 	}
 }
 
-// request is one caller. It repeats what is not answered, with its key, until it is.
-func (w *world) request(q request) {
+// request is one caller. It repeats what is not answered, with its key, until it is. It returns what notes the answer.
+func (w *world) request(q request) (note func()) {
+	none := func() {}
 	scope, key := "caller", fmt.Sprintf("key-%d", q.N)
 	var of acceptance
 	if q.What != "start" {
 		told, ok := w.awaitTold(q.Of)
 		if !ok {
-			return
+			return none
 		}
 		of = told
 	}
@@ -230,19 +232,18 @@ func (w *world) request(q request) {
 		told, again, err := c.serve(ctx, q, body, scope, key, of)
 		w.log.Debug("request answered", "n", q.N, "what", q.What, "by", c.name, "again", again)
 		cancel()
-		if !again {
-			_ = w.loop.call(context.Background(), &act{key: "told " + key, do: func() time.Duration {
-				if told != nil {
-					w.oracle.accepted(q, key, *told)
-				} else if err != nil {
-					w.oracle.refused(q, key, err)
-				}
-				return 0
-			}})
-			return
+		switch {
+		case again:
+			pause(context.Background(), 200*time.Millisecond)
+		case told != nil:
+			return func() { w.oracle.accepted(q, key, *told) }
+		case err != nil:
+			return func() { w.oracle.refused(q, key, err) }
+		default:
+			return none
 		}
-		pause(context.Background(), 200*time.Millisecond)
 	}
+	return none
 }
 
 // serve has a coordinator answer a request. again: the caller has no answer, and repeats it.
@@ -274,17 +275,33 @@ type acceptance struct{ run, session string }
 
 // awaitTold waits a while until another request is answered.
 func (w *world) awaitTold(n int) (of acceptance, ok bool) {
-	for range 40 {
-		_ = w.loop.call(context.Background(), &act{key: fmt.Sprintf("look %d", n), do: func() time.Duration {
-			of, ok = w.tellings[n]
-			return 0
-		}})
-		if ok {
-			return of, true
+	var told chan struct{}
+	_ = w.loop.call(context.Background(), &act{key: fmt.Sprintf("look %d", n), do: func() time.Duration {
+		of, ok = w.tellings[n]
+		if !ok && w.waits[n] == nil {
+			w.waits[n] = make(chan struct{})
 		}
-		pause(context.Background(), 100*time.Millisecond)
+		told = w.waits[n]
+		return 0
+	}})
+	if ok {
+		return of, ok
 	}
-	return of, false
+	select {
+	case <-told:
+	case <-time.After(4 * time.Second):
+	}
+	w.loop.see()
+	of, ok = w.tellings[n]
+	return of, ok
+}
+
+// tell notes the answer to a request.
+func (w *world) tell(n int, a acceptance) {
+	if told := w.waits[n]; told != nil && w.tellings[n] == (acceptance{}) {
+		w.loop.later(func() { close(told) })
+	}
+	w.tellings[n] = a
 }
 
 // awaitEnd waits until an attempt of a run ends.
@@ -359,8 +376,8 @@ func (w *world) settled() bool {
 	for _, c := range w.coordinators {
 		waiting, claimed, _ := c.history.Counts()
 		behind := c.history.Seq() < w.runs.last() && len(w.runs.read("ao.runs.>", c.history.Seq(), 1)) > 0
-		due := len(c.history.DueCallbacks()) + len(c.history.Reservations()) + len(c.webhooksDue())
-		if !c.started.Load() || behind || c.mark.Held() != nil || waiting+claimed > 0 || due > 0 {
+		if !c.started.Load() || behind || c.mark.Held() != nil || waiting+claimed > 0 ||
+			len(c.history.DueCallbacks())+len(c.history.Reservations())+len(c.webhooksDue()) > 0 {
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"ao/coordinator/control/dispatch"
 	"ao/nats/subject"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // written notes what is written, and checks what coordinators write.
@@ -41,10 +42,11 @@ func (o *oracle) written(c *client, entries []entry) {
 				o.halts[rec.Run] = nil
 				o.loop.later(func() { close(halt) })
 			}
-			if end, err := run.DecodeEnded(e.Body); err == nil && o.rules().Key(rec.Run, end.Attempt) == rec.Key {
+			end, err := run.DecodeEnded(e.Body)
+			if err == nil && o.rules().Key(rec.Run, end.Attempt) == rec.Key {
 				o.ends[rec.Run] = end.Status
 			}
-			if end, err := run.DecodeEnded(e.Body); err == nil && end.RunnerID == "" && !o.damaged[end.SessionID] {
+			if err == nil && end.RunnerID == "" && !o.damaged[end.SessionID] {
 				o.judges(c, rec, end)
 			}
 		}
@@ -55,19 +57,24 @@ func (o *oracle) written(c *client, entries []entry) {
 // again: what is once only is known by the records that the deletion removed. Nobody promises anything about such a
 // session.
 func (o *oracle) begins(rec subject.Record, e entry) {
-	var r struct {
-		RunID     string `json:"run_id"`
-		SessionID string `json:"session_id"`
-		AgentType string `json:"agent_type"`
-	}
-	_ = json.Unmarshal(e.Body, &r)
-	o.stored[r.RunID] = cmp.Or(r.AgentType, o.stored[r.RunID], "unknown")
-	truncated := rec.N <= 1 && o.closed[r.RunID] && o.world.runs.first > 1 // nobody keeps so little outside of here
-	if p := o.runs[r.RunID]; (truncated || o.erased[r.RunID]) && p != nil {
+	var id, session, kind string
+	_ = strictjson.Scan(e.Body, func(name, v []byte) {
+		switch string(name) {
+		case "run_id":
+			id = strictjson.String(v)
+		case "session_id":
+			session = strictjson.String(v)
+		case "agent_type":
+			kind = strictjson.String(v)
+		}
+	})
+	o.stored[id] = cmp.Or(kind, o.stored[id], "unknown")
+	truncated := rec.N <= 1 && o.closed[id] && o.world.runs.first > 1 // nobody keeps so little outside of here
+	if p := o.runs[id]; (truncated || o.erased[id]) && p != nil {
 		o.damaged[p.session] = true
 	}
-	if truncated || o.erased[r.RunID] {
-		o.damaged[r.SessionID] = true
+	if truncated || o.erased[id] {
+		o.damaged[session] = true
 	}
 }
 
