@@ -1,6 +1,7 @@
 package highwater
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -69,6 +70,8 @@ type Keeper struct {
 	rebuilds   uint64 // of the projection, when it was asked to read RUNS again
 	reached    []progress
 	filed      uint64 // revision in the file
+	raw        []byte // the bucket's value that was read last
+	decoded    *mark  // the mark in it
 }
 
 // progress is how far the history had come at a time.
@@ -173,8 +176,7 @@ func idle(k *Keeper) bool {
 func (k *Keeper) read(ctx context.Context) (m *mark, rev uint64, err error) {
 	raw, rev, err := k.Bucket.Get(ctx, markKey)
 	if err == nil {
-		m = new(mark)
-		err = json.Unmarshal(raw, m)
+		m, err = decode(k, raw)
 		if err != nil {
 			k.Log.Error("the high-water mark in NATS is unreadable; the one in the data folder counts", "err", err)
 			m, err = nil, nil
@@ -194,6 +196,20 @@ func (k *Keeper) read(ctx context.Context) (m *mark, rev uint64, err error) {
 		}
 	}
 	return newer(m, own), rev, nil
+}
+
+// decode returns the mark that a value holds. It is read often and changes seldom, so the last one is kept: nobody
+// changes a mark that was read. The caller holds mu.
+func decode(k *Keeper, raw []byte) (*mark, error) {
+	if k.decoded != nil && bytes.Equal(raw, k.raw) {
+		return k.decoded, nil
+	}
+	m := new(mark)
+	if err := json.Unmarshal(raw, m); err != nil {
+		return nil, err
+	}
+	k.raw, k.decoded = raw, m
+	return m, nil
 }
 
 // newer returns the mark that says more. The bucket's mark is of the stream beside it; the other one may be of the
