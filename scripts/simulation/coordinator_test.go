@@ -61,6 +61,10 @@ type history struct {
 	*projection.Follower
 }
 
+func historyOf(p projection.Parts) history {
+	return history{p.Projection, p.Index, p.ActiveRuns, p.Worklist, p.Overlay, p.Reader, p.Lists, p.Feed, p.Follower}
+}
+
 // coordinator is one coordinator process: the product's parts, wired to simulated ones.
 type coordinator struct {
 	*client
@@ -161,8 +165,7 @@ func (w *world) startCoordinator(name string) *coordinator {
 	log := w.log.With("by", name)
 	parts := projection.New(c.client, projection.Config{Log: log, Key: c.keys.Of, ValidChecked: c.keys.ValidChecked,
 		OnEffect: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) }})
-	c.history = history{parts.Projection, parts.Index, parts.ActiveRuns, parts.Worklist, parts.Overlay, parts.Reader,
-		parts.Lists, parts.Feed, parts.Follower}
+	c.history = historyOf(parts)
 	c.registry = runners.New(runners.Config{Log: log, Lease: leaseTime, NoMatch: noMatch,
 		Thresholds: runnerapi.Thresholds{Stale: removeAfter / 2, Remove: removeAfter}, Retry: insist,
 		Changed: func() { c.scheduler.Wake(registered) }})
