@@ -65,14 +65,13 @@ func (k *Keeper) Affects(seq uint64) bool {
 }
 
 // Lost reports whether records of a run may be lost that were written after a sequence, and whether the run is known to
-// have begun. A damage with more runs than it names may have any.
+// have begun. A damage with more runs than it names may have any. The sequence may be of records that were lost before
+// the mark had them, so every damage makes a loss possible.
 func (k *Keeper) Lost(id string, after uint64) (possible, begun bool) {
 	for _, d := range k.Damages() {
-		if after < d.Reached {
-			possible = true
-			begun = begun || len(d.Runs) < d.Failed+d.Lost ||
-				slices.ContainsFunc(d.Runs, func(r Run) bool { return r.ID == id })
-		}
+		possible = true
+		begun = begun || after < d.Reached && len(d.Runs) < d.Failed+d.Lost ||
+			slices.ContainsFunc(d.Runs, func(r Run) bool { return r.ID == id })
 	}
 	return possible, begun
 }

@@ -156,6 +156,31 @@ func TestAnothersDamage(t *testing.T) {
 	}
 }
 
+// TestLost: what is lost may have followed a record that no mark had. Then the events of the run decide, and not that a
+// damage names fewer runs than it affects.
+func TestLost(t *testing.T) {
+	k := New(Config{})
+	k.shown.Store(&view{damages: []Damage{{Reached: 382, Lost: 2, Runs: []Run{{ID: "named"}}}}})
+	for _, tt := range []struct {
+		id              string
+		after           uint64
+		possible, begun bool
+	}{
+		{"named", 381, true, true},
+		{"named", 385, true, true},
+		{"another", 381, true, true},
+		{"another", 385, true, false},
+	} {
+		if possible, begun := k.Lost(tt.id, tt.after); possible != tt.possible || begun != tt.begun {
+			t.Errorf("%s after %d: %v %v", tt.id, tt.after, possible, begun)
+		}
+	}
+	k.shown.Store(&view{})
+	if possible, begun := k.Lost("named", 1); possible || begun {
+		t.Error("nothing is damaged, and a run may be lost")
+	}
+}
+
 // TestADamageBeforeItsRunsAreKnown: another damage is found before the runs of the first one are known. They are known
 // together.
 func TestADamageBeforeItsRunsAreKnown(t *testing.T) {

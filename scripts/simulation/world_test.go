@@ -376,7 +376,8 @@ func (w *world) settled() bool {
 	for _, c := range w.coordinators {
 		waiting, claimed, _ := c.history.Counts()
 		behind := c.history.Seq() < w.runs.last() && len(w.runs.read("ao.runs.>", c.history.Seq(), 1)) > 0
-		if !c.started.Load() || behind || c.mark.Held() != nil || waiting+claimed > 0 ||
+		unknown := (w.oracle.losses.marked || w.oracle.losses.rotten) && len(c.mark.Damages()) == 0
+		if !c.started.Load() || behind || unknown || c.mark.Held() != nil || waiting+claimed > 0 ||
 			len(c.history.DueCallbacks())+len(c.history.Reservations())+len(c.webhooksDue()) > 0 {
 			return false
 		}
