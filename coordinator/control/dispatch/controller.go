@@ -41,12 +41,15 @@ type Controller struct {
 	}
 	Records interface {
 		Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error)
-		Put(ctx context.Context, e bus.Entry) error
+		Append(ctx context.Context, e bus.Entry) error
+		Passed(ctx context.Context, subj string) (bool, error)
+		FailDamaged(ctx context.Context, a projection.Active, evidence string) error
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 	}
 	Fleet   Fleet
-	NoMatch time.Duration // how long a run waits for a runner at most
+	Damaged func(seq uint64) bool // records after that one may have been lost
+	NoMatch time.Duration         // how long a run waits for a runner at most
 	Log     *slog.Logger
 
 	mu          sync.Mutex

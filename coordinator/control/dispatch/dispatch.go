@@ -3,6 +3,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -100,7 +101,11 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 		}
 	}
 	for _, e := range batch {
-		if err := c.Records.Put(ctx, e); err != nil {
+		err := c.Records.Append(ctx, e)
+		if errors.Is(err, bus.ErrTaken) { // it is queued already
+			err = c.failUnreadable(ctx, e)
+		}
+		if err != nil {
 			c.Log.Warn("run not queued yet, retrying", "subject", e.Subject, "err", err)
 			if fault.KindOf(err) == fault.Unavailable {
 				return false
@@ -108,6 +113,22 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 		}
 	}
 	return true
+}
+
+// failUnreadable fails a run whose queued record is there and does not count: NATS cannot read it. No worker gets it.
+func (c *Controller) failUnreadable(ctx context.Context, queued bus.Entry) error {
+	rec, err := subject.Parse(queued.Subject)
+	if a, ok := c.History.Active(rec.Run); err != nil || !ok || !c.Damaged(a.FirstSeq) {
+		return err
+	}
+	if passed, err := c.Records.Passed(ctx, queued.Subject); err != nil || !passed {
+		return err
+	}
+	a, ok := c.History.Active(rec.Run)
+	if !ok || a.Claim != nil || a.QueuedSeq != 0 || a.AttemptNumber() != rec.N || !c.History.Confirmed() {
+		return nil
+	}
+	return c.Records.FailDamaged(ctx, a, "its queued record cannot be read")
 }
 
 // queuedRecord returns a run's queued record if an online runner would take it, or why the run fails.

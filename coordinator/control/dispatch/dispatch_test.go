@@ -80,7 +80,9 @@ type unwritable struct {
 
 type records interface {
 	Queued(part, lane string, s run.Spec, attempt int) (bus.Entry, error)
-	Put(ctx context.Context, e bus.Entry) error
+	Append(ctx context.Context, e bus.Entry) error
+	Passed(ctx context.Context, subj string) (bool, error)
+	FailDamaged(ctx context.Context, a projection.Active, evidence string) error
 	EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 }
 

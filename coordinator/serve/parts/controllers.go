@@ -27,16 +27,17 @@ import (
 
 func newDispatch(c *Coordinator) *dispatch.Controller {
 	records := struct {
-		*record.Writer
+		reports
 		*record.EndWriter
-	}{c.records, c.ends}
+	}{reports{c.records, c.reads}, c.ends}
 	fleet := struct {
 		*runners.Registry
 		*queues.Table
 		*agents.Catalog
 		*runs.Service
 	}{c.Registry, c.Queues, c.Agents, c.runsService}
-	return &dispatch.Controller{History: c.History, Records: records, Fleet: fleet, NoMatch: c.NoMatch, Log: c.log}
+	return &dispatch.Controller{History: c.History, Records: records, Fleet: fleet,
+		Damaged: c.Highwater.Affects, NoMatch: c.NoMatch, Log: c.log}
 }
 
 func newLease(c *Coordinator) *lease.Controller {
