@@ -3,6 +3,7 @@ package highwater
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ type deployment struct {
 	mark       []byte
 	rev        uint64
 	rereads    uint64
+	silent     bool // answers to writes are lost
 }
 
 func (d *deployment) Clustered() bool    { return d.clustered }
@@ -53,6 +55,9 @@ func (b bucket) Update(_ context.Context, _ string, body []byte, rev uint64) (ne
 		return 0, stream.ErrTaken
 	}
 	b.mark, b.rev = body, rev+1
+	if b.silent {
+		return 0, context.DeadlineExceeded
+	}
 	return b.rev, nil
 }
 
@@ -117,6 +122,36 @@ func TestARemovalWaitsForTheComparison(t *testing.T) {
 		err := k.Removing(t.Context(), func() error { removed = true; return nil })
 		if removed || fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("removed %v before the history was compared, and got %v", removed, err)
+		}
+	})
+}
+
+// TestEachRemovalIsAnnounced, also after NATS's answer was lost to the write that said that the one before is over.
+func TestEachRemovalIsAnnounced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &deployment{history: newHistory(20)}
+		k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "one", Log: slog.New(slog.DiscardHandler)})
+		pass := func() {
+			for range 30 {
+				_ = k.Reconcile(t.Context())
+				time.Sleep(raiseEvery / 10)
+			}
+		}
+		pass()
+		for n := range 2 {
+			if err := k.Removing(t.Context(), func() error {
+				if !strings.Contains(string(d.mark), `"removing":{"one":`) {
+					t.Errorf("removal %d is not announced: %s", n+1, d.mark)
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(unsureFor)
+			d.silent = true
+			_ = k.Reconcile(t.Context())
+			d.silent = false
+			pass()
 		}
 	})
 }
