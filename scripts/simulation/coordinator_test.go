@@ -285,14 +285,14 @@ func (c *coordinator) wire(log *slog.Logger) {
 		*record.Writer
 		*record.ReadBarrier
 		*record.EndWriter
-	}{records, reads, ends}
-	dispatcher := &dispatch.Controller{History: h, Records: queued, Damaged: c.mark.Affects, NoMatch: noMatch,
-		Log: log, Fleet: struct {
-			*runners.Registry
-			*queues.Table
-			catalog
-			*runs.Service
-		}{c.registry, table, agents, c.service}}
+		*highwater.Keeper
+	}{records, reads, ends, c.mark}
+	dispatcher := &dispatch.Controller{History: h, Records: queued, NoMatch: noMatch, Log: log, Fleet: struct {
+		*runners.Registry
+		*queues.Table
+		catalog
+		*runs.Service
+	}{c.registry, table, agents, c.service}}
 	results := resultcheck.New(resultcheck.Config{History: h, Ends: ends, Meter: meters{}, Log: log})
 	results.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.ResultDue)) }
 	reports := struct {

@@ -44,12 +44,12 @@ type Controller struct {
 		Append(ctx context.Context, e bus.Entry) error
 		Passed(ctx context.Context, subj string) (bool, error)
 		FailDamaged(ctx context.Context, a projection.Active, evidence string) error
+		Affects(seq uint64) bool // records after that one may have been lost
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 	}
 	Fleet   Fleet
-	Damaged func(seq uint64) bool // records after that one may have been lost
-	NoMatch time.Duration         // how long a run waits for a runner at most
+	NoMatch time.Duration // how long a run waits for a runner at most
 	Log     *slog.Logger
 
 	mu          sync.Mutex

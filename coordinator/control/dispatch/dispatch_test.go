@@ -83,6 +83,7 @@ type records interface {
 	Append(ctx context.Context, e bus.Entry) error
 	Passed(ctx context.Context, subj string) (bool, error)
 	FailDamaged(ctx context.Context, a projection.Active, evidence string) error
+	Affects(seq uint64) bool
 	EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
 }
 

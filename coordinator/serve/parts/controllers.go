@@ -12,6 +12,7 @@ import (
 	"ao/coordinator/control/resultcheck"
 	"ao/coordinator/control/stopping"
 	"ao/coordinator/control/webhook"
+	"ao/coordinator/highwater"
 	"ao/coordinator/insight/metrics"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
@@ -29,15 +30,15 @@ func newDispatch(c *Coordinator) *dispatch.Controller {
 	records := struct {
 		reports
 		*record.EndWriter
-	}{reports{c.records, c.reads}, c.ends}
+		*highwater.Keeper
+	}{reports{c.records, c.reads}, c.ends, c.Highwater}
 	fleet := struct {
 		*runners.Registry
 		*queues.Table
 		*agents.Catalog
 		*runs.Service
 	}{c.Registry, c.Queues, c.Agents, c.runsService}
-	return &dispatch.Controller{History: c.History, Records: records, Fleet: fleet,
-		Damaged: c.Highwater.Affects, NoMatch: c.NoMatch, Log: c.log}
+	return &dispatch.Controller{History: c.History, Records: records, Fleet: fleet, NoMatch: c.NoMatch, Log: c.log}
 }
 
 func newLease(c *Coordinator) *lease.Controller {
