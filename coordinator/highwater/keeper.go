@@ -249,8 +249,8 @@ func (k *Keeper) check(ctx context.Context) error {
 		}
 		return k.doubtful(ctx, m, rev, s, d, reconnects)
 	}
-	k.doubt, k.checked, k.reconnects = time.Time{}, true, reconnects
 	k.learn(m, rev)
+	k.doubt, k.checked, k.reconnects = time.Time{}, true, reconnects
 	return nil
 }
 
@@ -270,6 +270,9 @@ func (k *Keeper) learn(m *mark, rev uint64) {
 		k.handled = m.Generation
 		if m.unresolved() {
 			k.handled--
+		}
+		if m.unresolved() || m.Generation > 0 && !k.doubt.IsZero() { // what was read since the start may be older
+			reread(k)
 		}
 	}
 	k.known, k.rev = m, rev

@@ -191,6 +191,42 @@ func TestAnothersDamage(t *testing.T) {
 	}
 }
 
+// TestADamageFoundDuringAStart: a coordinator that has just started, and has read RUNS before the loss, learns of it
+// from the first mark that it compares. It reads RUNS again.
+func TestADamageFoundDuringAStart(t *testing.T) {
+	for name, resolved := range map[string]bool{"its runs are not known yet": false, "its runs are known": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := &deployment{history: newHistory(20), clustered: true}
+				mine := &deployment{history: shared.history, clustered: true}
+				log := slog.New(slog.DiscardHandler)
+				one := New(Config{Stream: shared, Bucket: bucket{shared}, History: shared, Name: "one", Log: log})
+				if err := one.Reconcile(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				shared.history, shared.reconnects, mine.history = newHistory(15), 1, newHistory(15)
+				two := New(Config{Stream: mine, Bucket: bucket{shared}, History: mine, Name: "two", Log: log})
+				for second := range 40 {
+					for _, k := range []*Keeper{two, one}[max(0, 1-second/3):] { // one knows first
+						if err := k.Reconcile(t.Context()); err != nil {
+							t.Fatal(err)
+						}
+						if resolved && len(one.Damages()) > 0 {
+							if err := one.Resolve(t.Context(), nil, nil); err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					time.Sleep(time.Second)
+				}
+				if len(two.Damages()) != 1 || mine.rereads != 1 {
+					t.Errorf("it knows %d damages, and has read RUNS again %d times", len(two.Damages()), mine.rereads)
+				}
+			})
+		})
+	}
+}
+
 // TestLost: what is lost may have followed a record that no mark had. Then the events of the run decide, and not that a
 // damage names fewer runs than it affects.
 func TestLost(t *testing.T) {
