@@ -85,6 +85,10 @@ func (l *runsLog) read(filter string, after uint64, limit int) (all []stream.Mes
 
 // matches reports whether a subject matches a filter.
 func matches(filter, subj string) bool {
+	prefix, all := strings.CutSuffix(filter, ">")
+	if all && !strings.Contains(prefix, "*") {
+		return len(subj) > len(prefix) && strings.HasPrefix(subj, prefix)
+	}
 	for {
 		token, rest, more := strings.Cut(filter, ".")
 		if token == ">" {
