@@ -64,22 +64,23 @@ func (t *CrashRepair) Exists(ctx context.Context, run, session string) (bool, er
 }
 
 // RemoveStale removes what a worker wrote about a run whose own records NATS lost. They followed that sequence. Call it
-// before storing the run again.
-func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string, after uint64) error {
+// before storing the run again. exists: somebody else has just stored it, perhaps behind a claim that keeps it from
+// starting. Then nothing is removed.
+func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string, after uint64) (exists bool, err error) {
 	s, err := t.stream.State(ctx)
 	if err != nil {
-		return bus.WriteUnanswered(err)
+		return false, bus.WriteUnanswered(err)
 	}
 	if err := t.barrier.CatchUp(ctx); err != nil {
-		return err
+		return false, err
 	}
-	if exists, err := t.Exists(ctx, run, session); err != nil || exists { // stored just now by somebody else
-		return err
+	if exists, err := t.Exists(ctx, run, session); err != nil || exists {
+		return exists, err
 	}
 	if err := t.checkDamage(ctx, run, session, after); err != nil {
-		return err
+		return false, err
 	}
-	return t.remove(ctx, run, session, s.Last+1) // later records belong to the run stored then
+	return false, t.remove(ctx, run, session, s.Last+1) // later records belong to the run stored then
 }
 
 // checkDamage refuses a run that had begun before the history was damaged.

@@ -124,8 +124,8 @@ func (i *Idempotency) repeat(ctx context.Context, runs submission, body []byte, 
 		}
 		return Accepted{}, err
 	}
-	if err := i.torn.RemoveStale(ctx, first.Run, first.Session, first.Last); err != nil {
-		return Accepted{}, err
+	if exists, err := i.torn.RemoveStale(ctx, first.Run, first.Session, first.Last); err != nil || exists {
+		return again, err
 	}
 	return i.Restore(ctx, runs, p, first)
 }

@@ -84,7 +84,7 @@ type Ends interface {
 // Torn repairs what a crash of NATS left incomplete.
 type Torn interface {
 	Exists(ctx context.Context, run, session string) (bool, error)
-	RemoveStale(ctx context.Context, run, session string, after uint64) error
+	RemoveStale(ctx context.Context, run, session string, after uint64) (exists bool, err error)
 	RemoveEarlier(ctx context.Context, run, session string)
 }
 

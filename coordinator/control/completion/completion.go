@@ -38,7 +38,7 @@ type Controller struct {
 		AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 	}
 	Repair interface {
-		RemoveStale(ctx context.Context, run, session string, after uint64) error
+		RemoveStale(ctx context.Context, run, session string, after uint64) (exists bool, err error)
 		RemoveEarlier(ctx context.Context, run, session string)
 	}
 	Log *slog.Logger
@@ -91,10 +91,10 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 // acceptReserved accepts a run that its session's or its callback's record carries. A crash of NATS may have lost the
 // run's own records and kept what its worker wrote.
 func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservation) error {
-	stale := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID, p.Seq)
-	damaged := stale != nil && fault.Of(stale).Code == record.CodeDamaged // it had begun
-	if stale != nil && !damaged {
-		return stale
+	exists, err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID, p.Seq)
+	damaged := err != nil && fault.Of(err).Code == record.CodeDamaged // it had begun
+	if exists || err != nil && !damaged {
+		return err
 	}
 	body, err := c.History.ReservedRecord(ctx, p)
 	if err != nil || !c.History.IsReserved(p.RunID) || !c.History.Confirmed() {

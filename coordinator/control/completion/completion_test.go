@@ -1,0 +1,74 @@
+package completion_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ao/coordinator/control/completion"
+	"ao/coordinator/projection"
+	"ao/coordinator/record"
+	"ao/nats/bus"
+	"ao/shared/fault"
+)
+
+// world is a history with a run that another record carries, and what is done about it.
+type world struct {
+	exists bool
+	damage error
+	did    string
+}
+
+func (w *world) UnwrittenEnds() []projection.Active { return nil }
+
+func (w *world) Reservations() []projection.Reservation {
+	return []projection.Reservation{{Seq: 7, RunID: "run_1", SessionID: "ses_1"}}
+}
+
+func (w *world) ReservedRecord(context.Context, projection.Reservation) ([]byte, error) {
+	return nil, nil
+}
+func (w *world) IsReserved(string) bool                                    { return true }
+func (w *world) Confirmed() bool                                           { return true }
+func (w *world) AppendCarriedEnd(context.Context, projection.Active) error { return nil }
+
+func (w *world) RemoveStale(context.Context, string, string, uint64) (bool, error) {
+	return w.exists, w.damage
+}
+func (w *world) RemoveEarlier(context.Context, string, string) { w.did += " and removed" }
+func (w *world) Put(context.Context, bus.Entry) error          { w.did += "accepted"; return nil }
+
+func (w *world) AcceptDamaged(context.Context, bus.Entry) error { w.did += "failed"; return nil }
+
+// TestACarriedRunIsAcceptedOnce: another coordinator may have accepted it meanwhile, since it had begun behind a claim
+// that is older than the run. Then nothing is removed.
+func TestACarriedRunIsAcceptedOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		world
+		want string
+	}{
+		"it does not exist":            {world{}, "accepted and removed"},
+		"it had begun before a damage": {world{damage: fault.New(fault.Conflict, record.CodeDamaged, "")}, "failed"},
+		"somebody has accepted it":     {world{exists: true}, ""},
+		"NATS does not answer":         {world{damage: errors.New("no answer")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &completion.Controller{History: &tt.world, Records: &tt.world, Repair: &tt.world,
+					Log: slog.New(slog.DiscardHandler)}
+				for range 3 {
+					if err := c.Reconcile(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(completion.Every)
+				}
+				if tt.did != tt.want {
+					t.Errorf("it was %q, want %q", tt.did, tt.want)
+				}
+			})
+		})
+	}
+}
