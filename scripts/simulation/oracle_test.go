@@ -100,8 +100,9 @@ func (o *oracle) accepted(q request, key string, a acceptance) {
 		o.fail("request %s was answered with run %s, and repeated with run %s", key, before.run, a.run)
 	}
 	deleted := o.world.runs.bySubject[subject.Deleted(subject.Partition(a.session), a.session)] != 0
-	expired := time.Since(o.began)-q.At > retentionTime                         // a record of that time may be truncated
-	if o.stored[a.run] == "" && !o.damaged[a.session] && !deleted && !expired { // else nobody knows if it was stored
+	// else nobody knows whether it was stored: a record of that time may be truncated
+	known := !o.damaged[a.session] && !deleted && time.Since(o.began)-q.At <= retentionTime
+	if o.stored[a.run] == "" && known {
 		o.fail("request %s was answered with run %s, which is in no record", key, a.run)
 	}
 	o.keys[key] = a

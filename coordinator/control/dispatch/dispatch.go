@@ -212,6 +212,9 @@ func (c *Controller) fail(ctx context.Context, all []unplaceable) {
 	g.SetLimit(16)
 	for _, v := range all {
 		g.Go(func() error {
+			if v.why.Code == CodeUnmatched && c.Fleet.Matches(c.Want(v.Active)) {
+				return nil // a runner has come meanwhile
+			}
 			if err := c.Records.EndWaiting(ctx, v.Active, run.Failed, v.why); err != nil {
 				c.Log.Info("waiting run not ended", "run", v.Spec.ID, "code", v.why.Code, "err", err)
 			}

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,4 +124,40 @@ func (everywhere) Matches(runnerapi.RoutingKey) bool { return true }
 
 func (everywhere) Ensure(_ context.Context, queue string, _ runnerapi.RoutingKey, _ string, _ bool) (string, error) {
 	return queue, nil
+}
+
+// late is a fleet whose runner comes after the look at what waits.
+type late struct{ everywhere }
+
+func (late) QueueMatches(string, runnerapi.RoutingKey) bool { return false }
+
+// endings counts the runs that are ended.
+type endings struct {
+	unwritable
+	runs atomic.Int32
+}
+
+func (e *endings) EndWaiting(context.Context, projection.Active, run.Status, *fault.Fault) error {
+	e.runs.Add(1)
+	return nil
+}
+
+// TestARunnerThatComesAfterTheLook: a run that waited for too long is not failed for want of it.
+func TestARunnerThatComesAfterTheLook(t *testing.T) {
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
+	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
+	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
+	coordinatortest.Active(t, c, id, "waits", func(projection.Active) bool { return true })
+	ends := &endings{unwritable: unwritable{records: c.Dispatch.Records}}
+	alone := &dispatch.Controller{History: c.Dispatch.History, Fleet: late{everywhere{c.Dispatch.Fleet}},
+		NoMatch: time.Second, Records: ends, Log: natstest.Log(t)}
+	for range 2 { // the first look begins to wait
+		if err := alone.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		alone.Paused(id, 2*time.Second)
+	}
+	if n := ends.runs.Load(); n != 0 {
+		t.Errorf("%d runs were ended", n)
+	}
 }
