@@ -1,6 +1,7 @@
 package natstest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -41,24 +42,28 @@ var own = sync.OnceValue(func() (s struct {
 	return s
 })
 
-// lockOf returns the lock file of the range that starts at a port.
+// lockOf returns the lock file of the range that starts at a port. It is the same whatever TMPDIR is.
 func lockOf(from int) string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("ao-natstest-ports-%d.lock", from))
+	return filepath.Join("/tmp", fmt.Sprintf("ao-natstest-ports-%d.lock", from))
 }
 
-var given sync.Map // addresses that were returned
+var given sync.Map // addresses that were tried
 
 // Address returns a free address on 127.0.0.1. Each is returned once only, so that it can be listened on later,
 // or again.
 func Address() (string, error) {
 	for range 1000 {
-		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(own().from+rand.IntN(own().n)))
-		if err != nil {
+		address := "127.0.0.1:" + strconv.Itoa(own().from+rand.IntN(own().n))
+		if _, twice := given.LoadOrStore(address, true); twice {
 			continue
 		}
-		l.Close()
-		if _, twice := given.LoadOrStore(l.Addr().String(), true); !twice {
-			return l.Addr().String(), nil
+		// Listening would keep the port in use in programs that start at this moment: they inherit the listener.
+		c, err := net.Dial("tcp", address)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return address, nil
+		}
+		if err == nil {
+			c.Close()
 		}
 	}
 	return "", fmt.Errorf("no free port is left from %d on, of %d", own().from, own().n)
