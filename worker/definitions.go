@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ao/shared/agent"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
 	"ao/worker/profile"
@@ -267,21 +268,14 @@ func (w *Worker) announceChanges(ctx context.Context) {
 	if w.definitions.folder == nil {
 		return
 	}
-	t := time.NewTicker(cmp.Or(w.ReadAgentsEvery, readAgentsEvery))
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			w.definitions.look()
-			if _, state := w.definitions.describe(w.client.Runner, true); w.definitions.due(state) {
-				w.registrations.start(func() {
-					if err := w.registerOnce(true); err != nil && w.definitions.failed(err) {
-						w.log.Warn("changed agents not announced, retrying", "err", err)
-					}
-				})
-			}
+	for clock.Sleep(ctx, cmp.Or(w.ReadAgentsEvery, readAgentsEvery)) {
+		w.definitions.look()
+		if _, state := w.definitions.describe(w.client.Runner, true); w.definitions.due(state) {
+			w.registrations.start(func() {
+				if err := w.registerOnce(true); err != nil && w.definitions.failed(err) {
+					w.log.Warn("changed agents not announced, retrying", "err", err)
+				}
+			})
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"ao/coordinator/agents/agentfile"
 	"ao/shared/agent"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/strictjson"
@@ -42,15 +43,8 @@ type folders struct {
 
 // watch reads changed folders once a second until ctx ends.
 func (a *folders) watch(ctx context.Context) {
-	t := time.NewTicker(time.Second)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			a.load(false)
-		}
+	for clock.Sleep(ctx, time.Second) {
+		a.load(false)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/agent"
+	"ao/shared/clock"
 	"ao/shared/fault"
 )
 
@@ -228,16 +229,10 @@ const (
 
 // Run deletes drafts of missing agents until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
-	t := time.NewTicker(sweepInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case now := <-t.C:
-			s.Sweep(ctx, now)
-		}
+	for clock.Sleep(ctx, sweepInterval) {
+		s.Sweep(ctx, time.Now())
 	}
+	return ctx.Err()
 }
 
 // Sweep deletes the drafts of agents that this coordinator has not seen for ten minutes.

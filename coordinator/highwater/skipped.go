@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ao/nats/stream"
+	"ao/shared/clock"
 )
 
 // Skipped finds records that NATS counts, and skips since it cannot read them. Its exported fields are required.
@@ -37,16 +38,10 @@ const (
 
 // Run looks for skipped records until ctx ends.
 func (k *Skipped) Run(ctx context.Context) error {
-	tick := time.NewTicker(skippedEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			k.reconcile(ctx)
-		}
+	for clock.Sleep(ctx, skippedEvery) {
+		k.reconcile(ctx)
 	}
+	return nil
 }
 
 // reconcile reads the history again in a cluster, where another server has the records. Else it asks the ledger.

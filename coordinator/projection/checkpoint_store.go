@@ -155,14 +155,7 @@ func (s *checkpointStore) run(ctx context.Context) {
 	if s.identity == "" {
 		return
 	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for clock.Sleep(ctx, time.Second) {
 		moved := s.applied() - s.saved
 		if s.p.live.Load() && moved > 0 && (moved >= snapshotRecords || time.Since(s.at) >= snapshotEvery) {
 			_, err := s.save(func() { clock.Sleep(ctx, time.Millisecond) })

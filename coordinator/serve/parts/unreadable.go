@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 )
 
@@ -15,22 +16,13 @@ const bucketCheckInterval = 3 * time.Second
 // explainStart reports keys of buckets that NATS counts and does not give, in the log and over GET /ready. Registries
 // wait for them. It changes nothing, and returns once the coordinator has started.
 func (c *Coordinator) explainStart(ctx context.Context) error {
-	tick := time.NewTicker(bucketCheckInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		if c.started.Load() {
-			return nil
-		}
+	for clock.Sleep(ctx, bucketCheckInterval) && !c.started.Load() {
 		err := c.checkBuckets(ctx)
 		if err != nil && c.unreadable.Swap(err) == nil {
 			c.log.Error("the coordinator cannot start", "err", err)
 		}
 	}
+	return nil
 }
 
 // checkBuckets returns an error if a bucket that is read at the start has an unreadable key; nil: none is known to.
