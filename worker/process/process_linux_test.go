@@ -51,8 +51,7 @@ func TestMain(m *testing.M) {
 		Run(context.Background(), sh(script))
 		os.Exit(0)
 	}
-	marks.sole.Store(true)          // as after Guard: every orphan is reaped
-	os.Setenv("TMPDIR", "/var/tmp") // the programs that search for a key search /dev/shm, too
+	marks.sole.Store(true) // as after Guard: every orphan is reaped
 	code := m.Run()
 	RemoveTempDirs()
 	os.RemoveAll(searchDir)
