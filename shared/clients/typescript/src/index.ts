@@ -248,14 +248,17 @@ export class Client {
 
   /** Sends a request once. @internal */
   async once(method: string, path: string, options: Options & { body?: unknown; key?: string }): Promise<Json> {
-    const limit = AbortSignal.timeout(answerTimeout);
-    const signal = options.signal ? AbortSignal.any([options.signal, limit]) : limit;
-    const response = await this.send(method, path, signal, options.body, { "Idempotency-Key": options.key ?? "" });
+    const over = new AbortController();
+    const limit = setTimeout(() => over.abort(), answerTimeout); // Node ends while it waits for AbortSignal.timeout
+    const signal = options.signal ? AbortSignal.any([options.signal, over.signal]) : over.signal;
     try {
+      const response = await this.send(method, path, signal, options.body, { "Idempotency-Key": options.key ?? "" });
       const text = await response.text();
       return text === "" ? {} : (JSON.parse(text) as Json);
     } catch (cause) {
-      throw new UnreachableError(this.url, cause);
+      throw cause instanceof AoError ? cause : new UnreachableError(this.url, cause);
+    } finally {
+      clearTimeout(limit);
     }
   }
 
