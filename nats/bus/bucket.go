@@ -293,8 +293,13 @@ func (w *watcher) apply(c Change) error {
 	if !w.listed {
 		w.seen[c.Key] = true
 	}
-	if w.known[c.Key] >= c.Rev {
+	switch known := w.known[c.Key]; {
+	case known == c.Rev, known > c.Rev && w.b.clustered(): // a replica may lag
 		return nil
+	case known > c.Rev: // the server has lost its last changes: f may ignore revisions before those
+		if err := w.f(Change{Key: c.Key, Deleted: true}); err != nil {
+			return err
+		}
 	}
 	w.known[c.Key] = c.Rev
 	return w.f(c)

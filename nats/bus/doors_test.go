@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -161,6 +162,28 @@ func TestBucket(t *testing.T) {
 	}
 	if _, err := k.Put(ctx, "a b*", nil); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("bad key: %v", err)
+	}
+}
+
+// A single server that crashed may have lost the last changes of a bucket. Then an older revision counts. It follows a
+// deletion: who keeps revisions would ignore it.
+func TestAWatchOfABucketThatLostItsLastChanges(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	k, enough := b.Bucket(subject.TaskQueues), errors.New("enough")
+	if _, err := k.Put(t.Context(), "a", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	err := k.Watch(t.Context(), map[string]bus.Value{"a": {Rev: 20}}, func(c bus.Change) error {
+		told = append(told, fmt.Sprint(c.Key, " ", c.Rev, c.Deleted))
+		if c.Deleted {
+			return nil
+		}
+		return enough
+	})
+	if want := []string{"a 0 true", "a 1 false"}; !errors.Is(err, enough) || !slices.Equal(told, want) {
+		t.Errorf("told %v, %v; want %v", told, err, want)
 	}
 }
 
