@@ -92,6 +92,13 @@ func TestALateRegistrationChangesNothing(t *testing.T) {
 	if got, err := c.Agents.Get(t.Context(), "a"); err != nil || got.Command != version(2).Command {
 		t.Errorf("after a late registration %s holds, %v", got.Command, err)
 	}
+	c.Registry.Put(id, stored[1], revs[1]+20) // NATS crashes, and loses the last 20 changes
+	next := replica("here", version(3))
+	next.Instance = "next"
+	coordinatortest.Register(t, c, next)
+	if _, known, superseded := c.Registry.Heard(id, "next"); !known || superseded {
+		t.Errorf("the next process is known %v, superseded %v", known, superseded)
+	}
 }
 
 // TestAnAnnouncementIsRefusedInPart: a new name that collides, and nothing else. Who takes no part in updates, or

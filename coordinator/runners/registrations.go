@@ -10,11 +10,11 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Registrations are the stored registrations of runners, in bucket `runners`. What is read or written is passed to
-// OnChange at once, before the watch of the bucket brings it.
+// Registrations are the stored registrations of runners, in bucket `runners`. What is read or written is passed on at
+// once, before the watch of the bucket brings it.
 type Registrations struct {
 	Bucket   *bus.Bucket
-	OnChange func(id string, value []byte, rev uint64) // nil: the registration was removed
+	Registry *Registry
 }
 
 // Refresh reads a registration again, since another coordinator may just have changed it. rev is its revision, 0 where
@@ -24,7 +24,7 @@ func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return 0, err
 	}
-	r.OnChange(id, value, rev)
+	r.Registry.Put(id, value, rev)
 	return rev, nil
 }
 
@@ -42,7 +42,7 @@ func (r *Registrations) write(ctx context.Context, id string, value []byte, rev 
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	r.OnChange(id, value, rev)
+	put(r.Registry, id, value, rev, true)
 	return nil
 }
 
@@ -51,7 +51,7 @@ func (r *Registrations) Load(ctx context.Context, id string) (stored runnerapi.R
 	raw, rev, err := r.Bucket.Get(ctx, id)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
-		r.OnChange(id, nil, 0)
+		r.Registry.Put(id, nil, 0)
 		return stored, 0, nil
 	case err != nil:
 		return stored, 0, bus.WriteUnanswered(err)
@@ -59,7 +59,7 @@ func (r *Registrations) Load(ctx context.Context, id string) (stored runnerapi.R
 	if err := json.Unmarshal(raw, &stored); err != nil {
 		return stored, 0, err
 	}
-	r.OnChange(id, raw, rev)
+	r.Registry.Put(id, raw, rev)
 	return stored, rev, nil
 }
 
@@ -70,6 +70,6 @@ func (r *Registrations) remove(ctx context.Context, id string, rev uint64) error
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	r.OnChange(id, nil, rev+1) // its tombstone has that revision or a later one
+	put(r.Registry, id, nil, rev+1, true) // its tombstone has that revision or a later one
 	return nil
 }

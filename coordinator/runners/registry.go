@@ -87,7 +87,11 @@ func (r *Registry) Watch(ctx context.Context) error {
 
 // Put applies revision rev of what the bucket has under a key; nil: it was deleted. Callers may be late, so older
 // revisions than the one known are ignored. Revision 0: the bucket has no trace of the key.
-func (r *Registry) Put(id string, value []byte, rev uint64) {
+func (r *Registry) Put(id string, value []byte, rev uint64) { put(r, id, value, rev, false) }
+
+// put is Put. newest: this process has just written it. Then it counts whatever its revision, since a single server
+// that crashed may have lost later ones.
+func put(r *Registry, id string, value []byte, rev uint64, newest bool) {
 	if !runnerapi.IsID(id) {
 		return
 	}
@@ -101,7 +105,7 @@ func (r *Registry) Put(id string, value []byte, rev uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, ok := r.members[id]
-	if ok && rev != 0 && rev <= old.rev {
+	if ok && !newest && rev != 0 && rev <= old.rev {
 		return
 	}
 	defer r.dropCache()

@@ -26,7 +26,7 @@ func wireRegistry(c *Coordinator) {
 		Retry:   c.retryUntilAvailable,
 		Changed: func() { c.scheduler.Wake(registered) },
 	})
-	c.registered = &runners.Registrations{Bucket: bucket, OnChange: c.Registry.Put}
+	c.registered = &runners.Registrations{Bucket: bucket, Registry: c.Registry}
 	c.runnerAgents = &runners.RunnerAgents{Runners: c.Registry, Names: &runners.Names{
 		Bucket: bucket, Runners: c.Registry, Registered: c.registered,
 		Taken: func(name string) bool { return c.Agents.Has(name) },
