@@ -276,7 +276,9 @@ func (k *Keeper) learn(m *mark, rev uint64) {
 		}
 	}
 	k.known, k.rev = m, rev
-	_, k.flagged = m.Removing[k.Name] // the answer to the last write may have been lost
+	if _, says := m.Removing[k.Name]; !says {
+		k.flagged = false // the answer to the last write may have been lost
+	}
 }
 
 // current returns the newest mark, to be changed. Where another coordinator has recorded a damage, RUNS must be read

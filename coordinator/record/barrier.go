@@ -59,17 +59,21 @@ func (r *ReadBarrier) CatchUp(ctx context.Context) error {
 	return bus.OutcomeUnknown(ctx, err)
 }
 
-// Passed waits until the projection is past the record that has taken a subject, and reports whether it is. On a single
-// server it also passes a record that NATS cannot read. In a cluster another server may have that.
-func (r *ReadBarrier) Passed(ctx context.Context, subj string) (bool, error) {
-	if err := r.CatchUp(ctx); err != nil || !r.stream.Clustered() {
-		return err == nil, err
+// Passed waits until the projection is past the record that has taken a subject, and reports whether it is. unreadable:
+// NATS cannot read the record. In a cluster another server may, so that one is not passed.
+func (r *ReadBarrier) Passed(ctx context.Context, subj string) (passed, unreadable bool, err error) {
+	m, err := r.stream.Last(ctx, subj)
+	switch {
+	case err == nil:
+		err = r.WaitFor(ctx, m.Seq)
+	case !errors.Is(err, bus.ErrNotFound):
+		err = bus.ReadUnanswered(err)
+	case r.stream.Clustered():
+		return false, false, nil
+	default:
+		unreadable, err = true, r.CatchUp(ctx)
 	}
-	_, err := r.stream.Last(ctx, subj)
-	if errors.Is(err, bus.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return err == nil, unreadable, err
 }
 
 // WaitFor waits until the projection has a record.

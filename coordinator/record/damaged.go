@@ -23,7 +23,7 @@ func (e *EndWriter) AttemptKey(a projection.Active) string {
 }
 
 // FailDamaged fails a run whose claim or end the history has lost, and which is therefore not attempted again. evidence
-// says how it is known that it had begun.
+// says how it is known that it had begun, or why no worker can get it.
 func (e *EndWriter) FailDamaged(ctx context.Context, a projection.Active, evidence string) error {
 	f := damaged(evidence)
 	e.Log.Warn("run failed: the history is damaged", "run", a.Spec.ID, "evidence", evidence)
@@ -45,8 +45,8 @@ func (e *EndWriter) FailDamaged(ctx context.Context, a projection.Active, eviden
 }
 
 func damaged(evidence string) *fault.Fault {
-	return fault.New(fault.Internal, CodeDamaged, "The history lost records, and with them what became of this run; "+
-		"it had begun, and is not started again").With("evidence", evidence)
+	return fault.New(fault.Internal, CodeDamaged, "The history lost records, and with them what became of this run. "+
+		"It may have begun, and is not started again").With("evidence", evidence)
 }
 
 // AcceptDamaged accepts a run that another record carries and that had begun before the history was damaged, and fails

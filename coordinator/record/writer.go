@@ -137,7 +137,7 @@ func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.S
 	return []bus.Entry{{Subject: o.Subject(), Body: body}, accepted}, err
 }
 
-// Suppress records that a session is not called back for these children, unless the subject is taken.
+// Suppress records that a session is not called back for these children. ErrTaken: there is such a record.
 func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) error {
 	record := run.Callback{V: w.versions.Now(), RunID: o.LastClaimed, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
@@ -147,7 +147,7 @@ func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) err
 	if err != nil {
 		return err
 	}
-	return w.Put(ctx, bus.Entry{Subject: o.Subject(), Body: body})
+	return w.Append(ctx, bus.Entry{Subject: o.Subject(), Body: body})
 }
 
 // Offload moves a body that is too large for a record to the object store. The record that names it comes after.

@@ -71,7 +71,7 @@ var packageImports = []struct {
 	{"ao/coordinator/projection", []string{"ao/shared/...", "ao/coordinator/budget", "ao/nats/stream",
 		"ao/nats/subject"}},
 	{"ao/coordinator/record", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/projection"}},
-	{"ao/coordinator/highwater", []string{"ao/shared/fault", "ao/nats/stream", "ao/nats/subject"}},
+	{"ao/coordinator/highwater", []string{"ao/shared/clock", "ao/shared/fault", "ao/nats/stream", "ao/nats/subject"}},
 	{"ao/coordinator/ledger", []string{"ao/shared/...", "ao/coordinator/highwater", "ao/nats/bus", "ao/nats/subject"}},
 	{"ao/coordinator/access", []string{"ao/shared/..."}},
 	{"ao/coordinator/dashboard", nil},

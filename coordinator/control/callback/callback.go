@@ -59,7 +59,7 @@ type Config struct {
 		Offload(ctx context.Context, s *run.Spec) error
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		NoteWritten(seq uint64)
-		Passed(ctx context.Context, subj string) (bool, error)
+		Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
 	}
 	Plans interface { // checks a turn like a caller's request
 		Plan(ctx context.Context, req *run.Request) (run.Spec, error)
@@ -131,16 +131,17 @@ func (c *Controller) Deliver(ctx context.Context, o projection.PendingCallback) 
 		if !errors.Is(err, bus.ErrTaken) {
 			return t.Reported, err
 		}
-		if passed, err := c.Records.Passed(ctx, next.Subject()); err != nil || !passed {
+		if passed, _, err := c.Records.Passed(ctx, next.Subject()); err != nil || !passed || !c.stillDue(o) {
 			return 0, cmp.Or(err, error(bus.ErrTaken))
 		}
 	}
 }
 
-// stillDue reports whether o is still what the projection says.
+// stillDue reports whether o is still what the projection says. It may begin to read the history again meanwhile.
 func (c *Controller) stillDue(o projection.PendingCallback) bool {
+	before := c.History.Confirmed()
 	now, ok := c.History.DueCallback(o.Session)
-	return ok && c.History.Confirmed() && now.Deliveries == o.Deliveries && now.LastRun == o.LastRun &&
+	return ok && before && c.History.Confirmed() && now.Deliveries == o.Deliveries && now.LastRun == o.LastRun &&
 		now.Children[0] == o.Children[0] && time.Since(o.ReadAt) < maxAge
 }
 

@@ -42,7 +42,7 @@ type Controller struct {
 	Records interface {
 		Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error)
 		Append(ctx context.Context, e bus.Entry) error
-		Passed(ctx context.Context, subj string) (bool, error)
+		Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
 		FailDamaged(ctx context.Context, a projection.Active, evidence string) error
 		Affects(seq uint64) bool // records after that one may have been lost
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)

@@ -121,14 +121,15 @@ func (c *Controller) failUnreadable(ctx context.Context, queued bus.Entry) error
 	if a, ok := c.History.Active(rec.Run); err != nil || !ok || !c.Records.Affects(a.FirstSeq) {
 		return err
 	}
-	if passed, err := c.Records.Passed(ctx, queued.Subject); err != nil || !passed {
+	if _, unreadable, err := c.Records.Passed(ctx, queued.Subject); err != nil || !unreadable {
 		return err
 	}
+	before := c.History.Confirmed()
 	a, ok := c.History.Active(rec.Run)
-	if !ok || a.Claim != nil || a.QueuedSeq != 0 || a.AttemptNumber() != rec.N || !c.History.Confirmed() {
+	if !ok || a.Claim != nil || a.QueuedSeq != 0 || a.AttemptNumber() != rec.N || !before || !c.History.Confirmed() {
 		return nil
 	}
-	return c.Records.FailDamaged(ctx, a, "its queued record cannot be read")
+	return c.Records.FailDamaged(ctx, a, "NATS cannot read its queued record")
 }
 
 // queuedRecord returns a run's queued record if an online runner would take it, or why the run fails.

@@ -31,7 +31,7 @@ type Controller struct {
 	}
 	Records interface {
 		Suppress(ctx context.Context, o projection.PendingCallback) error
-		Passed(ctx context.Context, subj string) (bool, error)
+		Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
 	}
 	Log *slog.Logger
 
@@ -88,15 +88,20 @@ func (c *Controller) pass(ctx context.Context) (more bool) {
 // it cannot be read, or precedes the child's end. Then the next number is taken.
 func (c *Controller) suppress(ctx context.Context, o projection.PendingCallback) error {
 	for next := o; ; next.Deliveries++ {
-		if err := c.Records.Suppress(ctx, next); err != nil {
+		err := c.Records.Suppress(ctx, next)
+		if !errors.Is(err, bus.ErrTaken) {
 			return err
 		}
-		passed, err := c.Records.Passed(ctx, next.Subject())
-		if err != nil || !passed || !slices.ContainsFunc(c.History.SuppressedCallbacks(),
-			func(now projection.PendingCallback) bool { return now.Subject() == o.Subject() }) {
+		if passed, _, err := c.Records.Passed(ctx, next.Subject()); err != nil || !passed || !c.suppressed(o) {
 			return err
 		}
 	}
+}
+
+// suppressed reports whether the projection still wants that record.
+func (c *Controller) suppressed(o projection.PendingCallback) bool {
+	return c.History.Confirmed() && slices.ContainsFunc(c.History.SuppressedCallbacks(),
+		func(now projection.PendingCallback) bool { return now.Subject() == o.Subject() }) && c.History.Confirmed()
 }
 
 // due returns the runs to stop that this process has not acted on: running ones first, then queued ones, then the rest.
