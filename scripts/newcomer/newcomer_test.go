@@ -161,9 +161,8 @@ func (r *reader) up(line string) *process {
 }
 
 // get reads a page, as a browser does, until it has a text.
-func (r *reader) get(path, want string, limit time.Duration) {
+func (r *reader) get(path, want string, limit time.Duration) (last string) {
 	r.t.Helper()
-	last := ""
 	if !natstest.Poll(limit, func() bool {
 		req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+r.http+path, nil)
 		if err != nil {
@@ -182,4 +181,5 @@ func (r *reader) get(path, want string, limit time.Duration) {
 	}) {
 		r.t.Fatalf("GET %s: want %q, got %.2000s", path, want, last)
 	}
+	return last
 }
