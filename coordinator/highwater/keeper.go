@@ -34,6 +34,7 @@ type Config struct {
 		Get(ctx context.Context, key string) (body []byte, rev uint64, err error)
 		Create(ctx context.Context, key string, body []byte) (rev uint64, err error)
 		Update(ctx context.Context, key string, body []byte, rev uint64) (next uint64, err error)
+		EmptyIfUnreadable(ctx context.Context) (emptied bool, err error)
 	}
 	History interface {
 		Confirmed() bool
@@ -182,7 +183,14 @@ func (k *Keeper) read(ctx context.Context) (m *mark, rev uint64, err error) {
 			m, err = nil, nil
 		}
 	}
-	if err != nil && !errors.Is(err, stream.ErrNotFound) {
+	if errors.Is(err, stream.ErrNotFound) {
+		var emptied bool
+		emptied, err = k.Bucket.EmptyIfUnreadable(ctx)
+		if emptied { // all processes write what they know of it again
+			k.Log.Error("NATS could not read the high-water mark; it is written again")
+		}
+	}
+	if err != nil {
 		return nil, 0, err
 	}
 	own := k.known

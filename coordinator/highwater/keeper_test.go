@@ -61,6 +61,8 @@ func (b bucket) Update(_ context.Context, _ string, body []byte, rev uint64) (ne
 	return b.rev, nil
 }
 
+func (bucket) EmptyIfUnreadable(context.Context) (bool, error) { return false, nil }
+
 // TestDoubt: on a cluster a loss is believed when it was seen for 30 s, on a single server at once. A former leader
 // that has caught up before has lost nothing. Nothing starts while there is a doubt.
 func TestDoubt(t *testing.T) {

@@ -153,3 +153,32 @@ func TestAnUnreadableKeyOfABucket(t *testing.T) {
 		})
 	}
 }
+
+// TestAnUnreadableMark: a coordinator writes the high-water mark again, with a data folder and without. Until then NATS
+// would write that bucket never again.
+func TestAnUnreadableMark(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"the same", "empty"} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			r := fill(t, 8)
+			r.rot("KV_"+subject.HighWater, "$KV."+subject.HighWater+".runs")
+			if folder == "empty" {
+				r.dir = t.TempDir()
+			}
+			again := start(t, r.on)
+			again.work(r.starts.do, echo("tool"))
+			again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+			r.marked(r.dir)
+			again.call("GET", "/ready", "").want(200)
+			again.ledgerAs("nothing is missing", func(l ledger.Report) bool { return l.OK })
+			body, _, err := r.bus.Bucket(subject.HighWater).Get(t.Context(), "runs")
+			if err != nil || len(body) == 0 {
+				t.Errorf("the mark in NATS: %q, %v", body, err)
+			}
+			if n := again.bus.Reconnects(); n != 0 {
+				t.Errorf("NATS was restarted %d times", n)
+			}
+		})
+	}
+}

@@ -61,7 +61,7 @@ func (b *Conn) diskFault() error {
 	if err == nil {
 		return nil
 	}
-	message := "NATS in this process stores nothing: " + err.Error() + "; it continues once there is space"
+	message := "NATS in this process stores nothing: " + err.Error()
 	return fault.Wrap(fault.Unavailable, "", message, ErrStorageFailing).After(5 * time.Second)
 }
 

@@ -36,6 +36,17 @@ func (k *Bucket) Unreadable(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(counted)), nil
 }
 
+// EmptyIfUnreadable removes all keys of the bucket if NATS cannot read one of them, and reports whether it did. A
+// single nats-server 2.15.2 never again writes such a key, and neither deletes it nor its message. Another process may
+// have written the key again meanwhile: only for a bucket whose keys each process writes anew.
+func (k *Bucket) EmptyIfUnreadable(ctx context.Context) (bool, error) {
+	keys, err := k.Unreadable(ctx)
+	if err != nil || len(keys) == 0 {
+		return false, err
+	}
+	return true, purge(ctx, k.b.Conn, k.stream())
+}
+
 // counted returns how many messages NATS counts of each key, as the stream's leader says.
 func (k *Bucket) counted(ctx context.Context) (map[string]uint64, error) {
 	ctx, done := k.b.withDeadline(ctx, k.b.recordTimeout())

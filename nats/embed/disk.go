@@ -36,8 +36,8 @@ func maxStore(dir string) int64 {
 	return f.MaxStore(1)
 }
 
-// DiskError is what keeps the server from writing; nil: nothing, as far as is known. After a failed write the
-// server writes no more until it restarts, which happens by itself once there is space.
+// DiskError is what keeps the server from writing, and what ends that; nil: nothing, as far as is known. After a failed
+// write the server writes no more until it restarts, which happens by itself once there is space.
 func (s *Server) DiskError() error {
 	if err := s.diskErr.Load(); err != nil {
 		return *err
@@ -53,7 +53,7 @@ const (
 	maxRestartPause = 5 * time.Minute
 )
 
-// watch restarts a server that cannot write, once there is space.
+// watch restarts a server that cannot write, once there is space, unless its files are damaged.
 func (s *Server) watch() {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -68,7 +68,7 @@ func (s *Server) watch() {
 		s.restartLock.Lock()
 		why := writeError(s.ns.Load())
 		s.setDiskError(why)
-		if why != "" && r.expired(time.Now()) && s.checkSpace() == nil {
+		if why != "" && !damaged(why) && r.expired(time.Now()) && s.checkSpace() == nil {
 			began := time.Now()
 			s.restart()
 			r.started(began, time.Now())
@@ -114,16 +114,23 @@ func (s *Server) setDiskError(why string) {
 		return
 	}
 	usage, err := s.DiskUsage()
-	cause := fmt.Errorf("its disk has failed (%s)", strings.TrimSpace(why[strings.LastIndex(why, ":")+1:]))
-	if err == nil && usage.Free < margin(usage) {
-		cause = fmt.Errorf("its disk is full (%d MiB free of %d MiB, %d MiB are needed)", usage.Free>>20,
-			usage.Total>>20, margin(usage)>>20)
+	cause := fmt.Errorf("its disk has failed (%s); it continues once the disk can be written",
+		strings.TrimSpace(why[strings.LastIndex(why, ":")+1:]))
+	switch {
+	case damaged(why):
+		cause = fmt.Errorf("its files are damaged (%s); restore a backup with 'ao restore'", why)
+	case err == nil && usage.Free < margin(usage):
+		cause = fmt.Errorf("its disk is full (%d MiB free of %d MiB, %d MiB are needed); it continues once there is "+
+			"space", usage.Free>>20, usage.Total>>20, margin(usage)>>20)
 	}
 	if s.diskErr.Swap(&cause) == nil {
-		s.log.log.Error("NATS in this process has stopped writing; once there is space, it restarts by itself", "dir",
-			s.dir, "free", usage.Free, "needed", margin(usage), "err", why)
+		s.log.log.Error("NATS in this process has stopped writing: "+cause.Error(), "dir", s.dir, "free", usage.Free,
+			"needed", margin(usage), "err", why)
 	}
 }
+
+// damaged reports whether a write failed because of what is in the files already. A restart does not mend that.
+func damaged(why string) bool { return strings.Contains(why, "corrupt message") }
 
 // writeError returns the error of a stream's failed write; empty: none.
 func writeError(ns *server.Server) string {

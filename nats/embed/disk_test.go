@@ -1,6 +1,7 @@
 package embed_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -49,5 +50,29 @@ func TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom(t *testing.T) {
 		if m, err := b.Get(t.Context(), seq); err != nil || len(m.Body) != len(kept.Body) {
 			t.Errorf("what was acknowledged: %v", err)
 		}
+	}
+}
+
+// TestDamagedFilesAreNoFullDisk: a restart does not mend a file, so there is none. What is wrong is said.
+func TestDamagedFilesAreNoFullDisk(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	b := p.Bus(t)
+	key := b.Bucket(subject.Runners)
+	if _, err := key.Put(t.Context(), "one", make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	p.Stop()
+	p.FlipRecord("KV_"+subject.Runners, "$KV."+subject.Runners+".one")
+	p.Start()
+	natstest.Until(t, "the client is connected again", b.Connected)
+	before := b.Reconnects()
+	ctx, done := context.WithTimeout(t.Context(), 3*time.Second) // several checks
+	defer done()
+	if _, err := key.Put(ctx, "one", nil); err == nil {
+		t.Error("NATS replaced what it cannot read; EmptyIfUnreadable is needed no more")
+	}
+	if b.Reconnects() != before || !b.Connected() {
+		t.Errorf("it was restarted %d times", b.Reconnects()-before)
 	}
 }
