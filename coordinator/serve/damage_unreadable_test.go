@@ -15,7 +15,12 @@ import (
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/agent"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // record returns the subject of a run's only record of a kind.
@@ -101,11 +106,12 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableKeyOfABucket: a coordinator that waits for what NATS does not give says so, over HTTP and in its log.
-// A bucket with deleted keys is no reason.
+// TestAnUnreadableKeyOfABucket: a coordinator that waits for what NATS does not give says so, over HTTP and in its log,
+// and what helps. A bucket with deleted keys is no reason.
 func TestAnUnreadableKeyOfABucket(t *testing.T) {
 	t.Parallel()
-	for bucket, key := range map[string]string{subject.Agents: "kept", subject.Runners: ""} {
+	for bucket, helps := range map[string]string{subject.Agents: "ao restore",
+		subject.Runners: "nats stream purge KV_runners", subject.TaskQueues: "nats stream purge KV_lanes"} {
 		t.Run(bucket, func(t *testing.T) {
 			t.Parallel()
 			r := fill(t, 8)
@@ -113,45 +119,98 @@ func TestAnUnreadableKeyOfABucket(t *testing.T) {
 				r.post("/agents", `{"name":"`+name+`","description":"an agent"}`).want(201)
 			}
 			r.call("DELETE", "/agents/deleted", "").want(204)
-			if key == "" {
-				keys, _, err := r.bus.Bucket(bucket).Keys(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				key = slices.Sorted(slices.Values(keys))[0]
+			waits := into[run.Run](r.post("/runs", `{"agent_name":"tool","parameters":{"a":1},
+				"additional_demands":{"tags":["later"]}}`), 201)
+			keys, _, err := r.bus.Bucket(bucket).Keys(t.Context())
+			if err != nil {
+				t.Fatal(err)
 			}
+			key := slices.Sorted(slices.Values(keys))[0]
 			if got, err := r.bus.Bucket(bucket).Unreadable(t.Context()); err != nil || got != nil {
 				t.Fatalf("unreadable before: %q, %v", got, err)
 			}
 			r.rot("KV_"+bucket, "$KV."+bucket+"."+key)
-			var log logBuffer
-			cfg := serve.Config{HTTPAddr: natstest.FreeAddr(t), Log: slog.New(slog.NewTextHandler(&log, nil))}
-			r.on(&cfg)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- serve.Run(ctx, cfg) }()
-			t.Cleanup(func() {
-				cancel()
-				<-ended
-			})
+			c := r.starting()
 			says := func(text string) bool {
 				return strings.Contains(text, "bucket "+bucket) && strings.Contains(text, key) &&
-					strings.Contains(text, "ao restore")
+					strings.Contains(text, helps)
 			}
 			natstest.Until(t, "GET /ready says why", func() bool {
-				res, err := http.Get("http://" + cfg.HTTPAddr + "/ready")
-				if err != nil {
-					return false
-				}
-				defer res.Body.Close()
-				body, _ := io.ReadAll(res.Body)
-				return res.StatusCode == http.StatusServiceUnavailable && says(string(body))
+				status, body := c.ready()
+				return status == http.StatusServiceUnavailable && says(body)
 			})
 			natstest.Until(t, "the log says so", func() bool {
-				return log.has("NATS cannot read what it has of the bucket " + bucket)
+				return c.log.has("NATS cannot read what it has of the bucket " + bucket)
 			})
+			if bucket == subject.Agents {
+				return
+			}
+			purge(t, r.p.Conn(t), "KV_"+bucket)
+			natstest.Until(t, "it has started", func() bool { status, _ := c.ready(); return status == http.StatusOK })
+			c.end()
+			again := start(t, r.on)
+			again.workAs(runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/later",
+				ExecutorProfile: "procedural", ExecutorType: run.Procedural}, Instance: "two", MaxConcurrentRuns: 8,
+				Tags: []string{"later"}, Agents: []agent.Blueprint{echo("tool")}}, r.starts.do)
+			again.get("/runs/" + waits.ID + "/wait?timeout_seconds=60").want(200)
+			r.starts.wantOnce(t)
 		})
 	}
+}
+
+// purge empties a stream, as an operator does.
+func purge(t *testing.T, nc *nats.Conn, name string) {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(t.Context(), name)
+	if err == nil {
+		err = s.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// starting is a coordinator that may not start.
+type starting struct {
+	at  string
+	log logBuffer
+	end func() // ends it, and waits for that
+}
+
+// starting starts another coordinator, and does not wait until it serves.
+func (r *rotten) starting() *starting {
+	c := &starting{at: natstest.FreeAddr(r.t)}
+	cfg := serve.Config{HTTPAddr: c.at, Log: slog.New(slog.NewTextHandler(&c.log, nil))}
+	r.on(&cfg)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := serve.Run(ctx, cfg); err != nil {
+			r.t.Error(err)
+		}
+	}()
+	c.end = func() {
+		cancel()
+		<-ended
+	}
+	r.t.Cleanup(c.end)
+	return c
+}
+
+// ready is the answer of GET /ready; 0: there was none.
+func (c *starting) ready() (status int, body string) {
+	res, err := http.Get("http://" + c.at + "/ready")
+	if err != nil {
+		return 0, ""
+	}
+	defer res.Body.Close()
+	raw, _ := io.ReadAll(res.Body)
+	return res.StatusCode, string(raw)
 }
 
 // TestAnUnreadableMark: a coordinator writes the high-water mark again, with a data folder and without. Until then NATS

@@ -12,6 +12,8 @@ import (
 
 	"ao/nats/natstest"
 	"ao/scripts/try"
+
+	"github.com/nats-io/nats.go"
 )
 
 // rotLoadTime is the duration of the load before bits are flipped.
@@ -75,6 +77,7 @@ func (j *verifier) rotNATS(ctx context.Context, rng *rand.Rand, round int) (r ro
 	r.Flipped = try.Must(j.flip(rng, i))
 	try.Check(p.start())
 	try.Check(j.s.waitForNATS(ctx, i))
+	try.Check(j.empty(i, r.Flipped))
 	try.Check(j.s.up(ctx))
 	j.settle(ctx)
 	damaged := j.checkRotLedger(ctx, &r) // it may be who finds the damage, and then the history is read again
@@ -116,6 +119,24 @@ func (j *verifier) flip(rng *rand.Rand, server int) (flipped []string, err error
 		}
 	}
 	return flipped, nil
+}
+
+// empty removes what a single server has of damaged buckets, as coordinators want it that would not start otherwise.
+func (j *verifier) empty(server int, flipped []string) (err error) {
+	defer try.Catch(&err)
+	if len(j.s.nats) > 1 {
+		return nil
+	}
+	nc := try.Must(nats.Connect(j.s.natsURLs[server], nats.Timeout(5*time.Second)))
+	defer nc.Close()
+	js := try.Must(nc.JetStream())
+	for _, what := range flipped {
+		name, _, _ := strings.Cut(what, " ")
+		if name == "KV_runners" || name == "KV_lanes" {
+			try.Check(js.PurgeStream(name))
+		}
+	}
+	return nil
 }
 
 // checkRotLedger requires both ledgers to say the same. Only a damage may be wrong, and what it explains once it is
