@@ -313,7 +313,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 	}{records, reads, c.bucket("idempotency"), insisting{}}, Receivers: receivers{c: c}, Log: log})
 	webhooks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.WebhookDue)) }
 	expired := expiry.New(expiry.Config{Log: log, RemoveAfter: removeAfter, Lease: leaseTime, Connection: c.client,
-		Runners: &departures{Deregistrar: &runners.Deregistrar{Runners: c.registry}, world: c.world},
+		Runners: &departures{Deregistrar: &runners.Deregistrar{Runners: c.registry}, by: c.name, world: c.world},
 		Attempts: struct {
 			history
 			*lease.Controller
@@ -371,11 +371,12 @@ func (c *coordinator) ready() error {
 // departures removes runners from the simulated registrations.
 type departures struct {
 	*runners.Deregistrar
+	by    string // the coordinator
 	world *world
 }
 
 func (d *departures) RemoveProcess(ctx context.Context, r runnerapi.Runner) error {
-	d.world.unregister(r)
+	d.world.unregister(d.by, r)
 	return nil
 }
 func (d *departures) ProcessGone(ctx context.Context, r runnerapi.Runner) error {

@@ -136,7 +136,7 @@ func (o *oracle) begun(a *attempt) {
 func (o *oracle) heard(k *worker, b runnerapi.Heartbeat, c *coordinator, at time.Time) {
 	o.hearing.Lock()
 	defer o.hearing.Unlock()
-	o.beats["runner "+b.Instance], o.beats[c.name+" "+k.runner.ExecutorType] = at, at
+	o.beats[c.name+" runner "+b.Instance], o.beats[c.name+" "+k.runner.ExecutorType] = at, at
 	for _, a := range b.Attempts {
 		o.beats[c.name+" "+a.Key] = at
 	}
@@ -397,10 +397,10 @@ func (o *oracle) stuck() {
 	}
 }
 
-// removed checks that a runner is removed only in silence.
-func (o *oracle) removed(r runnerapi.Runner) {
+// removed checks that a coordinator removes a runner only if it hears nothing of it. Others may hear it.
+func (o *oracle) removed(by string, r runnerapi.Runner) {
 	for _, k := range o.workers {
-		if at := o.beats["runner "+k.runner.Instance]; k.runner.Instance == r.Instance &&
+		if at := o.beats[by+" runner "+k.runner.Instance]; k.runner.Instance == r.Instance &&
 			time.Since(at) < removeAfter/2 {
 			o.fail("runner %s was removed %s after a heartbeat", r.Instance, time.Since(at))
 		}

@@ -89,13 +89,13 @@ func (w *world) announce(id string, value []byte) {
 	}
 }
 
-// unregister removes a registration, unless another process has taken over.
-func (w *world) unregister(r runnerapi.Runner) {
+// unregister removes a registration, as a coordinator wants, unless another process has taken over.
+func (w *world) unregister(by string, r runnerapi.Runner) {
 	var stored runnerapi.Runner
 	if json.Unmarshal(w.registrations[r.ID()], &stored) != nil || stored.Instance != r.Instance {
 		return
 	}
-	w.oracle.removed(r)
+	w.oracle.removed(by, r)
 	w.deregister(r)
 }
 
