@@ -118,7 +118,7 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 // failUnreadable fails a run whose queued record is there and does not count: NATS cannot read it. No worker gets it.
 func (c *Controller) failUnreadable(ctx context.Context, queued bus.Entry) error {
 	rec, err := subject.Parse(queued.Subject)
-	if a, ok := c.History.Active(rec.Run); err != nil || !ok || !c.Records.Affects(a.FirstSeq) {
+	if err != nil || !c.Records.Affects(1) { // another record may carry the run: its first one may be of after a damage
 		return err
 	}
 	if _, unreadable, err := c.Records.Passed(ctx, queued.Subject); err != nil || !unreadable {

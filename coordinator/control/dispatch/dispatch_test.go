@@ -171,18 +171,20 @@ type taken struct {
 
 func (*taken) Append(context.Context, bus.Entry) error              { return bus.ErrTaken }
 func (r *taken) Passed(context.Context, string) (bool, bool, error) { return true, r.unreadable, nil }
-func (r *taken) Affects(uint64) bool                                { return r.damaged }
+func (r *taken) Affects(seq uint64) bool                            { return r.damaged && seq == 1 }
 func (r *taken) FailDamaged(_ context.Context, a projection.Active, _ string) error {
 	r.failed = append(r.failed, a.Spec.ID)
 	return nil
 }
 
-// TestAQueuedRecordThatCannotBeRead: no worker gets it, and it cannot be written again. Its run fails. One that can be
-// read is another coordinator's.
+// TestAQueuedRecordThatCannotBeRead: no worker gets it, and it cannot be written again. Its run fails, also if it was
+// accepted again after the damage. One that can be read is another coordinator's.
 func TestAQueuedRecordThatCannotBeRead(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
-	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
+	const elsewhere = `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`
+	coordinatortest.Submit(t, c, elsewhere, "") // of before the damage
+	id := coordinatortest.Submit(t, c, elsewhere, "").RunID
 	waits := coordinatortest.Active(t, c, id, "waits", func(projection.Active) bool { return true })
 	for _, tt := range []struct{ unreadable, damaged, fails bool }{
 		{true, true, true}, {false, true, false}, {true, false, false},
