@@ -188,24 +188,29 @@ func TestAnEmptyFolderAndAnEmptyBucket(t *testing.T) {
 	}
 }
 
+// sessions returns the ids of all sessions.
+func (s *stack) sessions() (ids []string) {
+	s.t.Helper()
+	for cursor := ""; ; {
+		m := s.get("/sessions?limit=200" + cursor).want(200)
+		for _, one := range m["sessions"].([]any) {
+			ids = append(ids, one.(map[string]any)["session_id"].(string))
+		}
+		next, more := m["next_cursor"].(string)
+		if !more || next == "" {
+			return ids
+		}
+		cursor = "&cursor=" + next
+	}
+}
+
 // TestDeletionsAreNoDamage: while several coordinators delete sessions, none of them and no ledger misses anything,
 // also after a restart.
 func TestDeletionsAreNoDamage(t *testing.T) {
 	t.Parallel()
 	r := fill(t, natstest.Load(120, 1000))
 	other := r.another(func(c *serve.Config) { r.on(c); c.NATS.DataDir = t.TempDir() })
-	var ids []string
-	for cursor := ""; ; {
-		m := r.get("/sessions?limit=200" + cursor).want(200)
-		for _, s := range m["sessions"].([]any) {
-			ids = append(ids, s.(map[string]any)["session_id"].(string))
-		}
-		next, more := m["next_cursor"].(string)
-		if !more || next == "" {
-			break
-		}
-		cursor = "&cursor=" + next
-	}
+	ids := r.sessions()
 	var g sync.WaitGroup
 	for i, s := range []*stack{r.stack, other} {
 		g.Go(func() {
