@@ -11,6 +11,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // CodeDamaged is the error code of a run whose claim or end the history has lost.
@@ -50,7 +51,8 @@ func damaged(evidence string) *fault.Fault {
 }
 
 // AcceptDamaged accepts a run that another record carries and that had begun before the history was damaged, and fails
-// it. Its claim comes first, so that no worker starts it again.
+// it. Its claim comes first, so that no worker starts it again. Where NATS cannot read the record that accepts it, a
+// queued one does.
 func (e *EndWriter) AcceptDamaged(ctx context.Context, accepted bus.Entry) error {
 	q, err := run.DecodeQueued(accepted.Body, nil)
 	if err != nil {
@@ -68,6 +70,9 @@ func (e *EndWriter) AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 		}
 	}
 	first, err := e.lastOrZero(ctx, accepted.Subject)
+	if err == nil && first.Seq == 0 && !e.Stream.Clustered() {
+		first, err = putQueued(ctx, e, q.Spec)
+	}
 	if err != nil {
 		return err
 	}
@@ -80,4 +85,17 @@ func (e *EndWriter) AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 	}
 	all[1].Subject = subject.Ended(subject.Partition(q.SessionID), q.ID, e.Records.keys.Of(q.ID, run.NoAttempt))
 	return e.Records.Put(ctx, all[1]) // the one before is lost, or older than the run
+}
+
+// putQueued writes the queued record of a run that is claimed, whatever its queue, and returns it.
+func putQueued(ctx context.Context, e *EndWriter, s run.Spec) (m bus.Message, err error) {
+	queue := runnerapi.NewRoutingKey(s.AgentType, s.Demands, nil).TaskQueue()
+	queued, err := e.Records.Queued(subject.Partition(s.SessionID), queue, s, 1)
+	if err == nil {
+		err = e.Records.Put(ctx, queued)
+	}
+	if err != nil {
+		return m, err
+	}
+	return e.lastOrZero(ctx, queued.Subject)
 }

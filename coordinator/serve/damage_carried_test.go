@@ -5,6 +5,7 @@ import (
 
 	"ao/coordinator/ledger"
 	"ao/nats/natstest"
+	"ao/nats/subject"
 	"ao/shared/run"
 )
 
@@ -47,4 +48,23 @@ func TestACarriedRunOfADamage(t *testing.T) {
 			r.starts.wantOnce(t)
 		})
 	}
+}
+
+// TestACarriedRunThatCannotBeAccepted: NATS neither gives the record that accepts it nor takes it again. The run fails.
+func TestACarriedRunThatCannotBeAccepted(t *testing.T) {
+	t.Parallel()
+	r := fill(t, 8)
+	r.post("/agents", `{"name":"mind"}`).want(201)
+	a := r.submit(`{"agent_name":"mind","prompt":"it waits for a runner","session_id":"ses_own"}`)
+	r.submit(`{"agent_name":"mind","prompt":"it is the last record"}`)
+	r.marked(r.dir)
+	r.rot(subject.Runs, subject.Accepted(subject.Partition(a.SessionID), a.SessionID, a.RunID))
+	again := start(t, r.on)
+	again.ledgerAs("the affected runs are known", resolved)
+	natstest.Until(t, "the run has failed", func() bool { return again.get("/runs/"+a.RunID).status == 200 })
+	if failed := again.until(a.RunID, run.Failed); failed.Error == nil || failed.Error.Code != "history_damaged" {
+		t.Errorf("it ended with %v", failed.Error)
+	}
+	again.post("/ledger/accept", "").want(200)
+	again.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
 }

@@ -277,10 +277,6 @@ func (c *coordinator) wire(log *slog.Logger) {
 		AttemptOf: ends.AttemptOf, CatchUp: reads.CatchUp,
 		Refresh:  func(context.Context, string) (uint64, error) { return 0, errNoAnswer },
 		Versions: func() (records, events int) { return run.Version, 1 }}
-	writers := struct {
-		*record.Writer
-		*record.EndWriter
-	}{records, ends}
 	queued := struct {
 		*record.Writer
 		*record.ReadBarrier
@@ -340,7 +336,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		control.Plan{Name: "stopping", Do: &stopping.Controller{History: h, Records: reports, Ends: ends, Log: log},
 			Wakes: control.Signal(projection.TreeStopDue) | certain, Every: time.Second, Allowed: sure},
 		control.Plan{Name: "completion", Every: completion.Every, Allowed: sure,
-			Do: &completion.Controller{History: h, Records: writers, Repair: torn, Log: log}},
+			Do: &completion.Controller{History: h, Records: queued, Repair: torn, Log: log}},
 		control.Plan{Name: "expiry", Do: expired, Every: time.Second},
 		control.Plan{Name: "queues", Do: consumers, Every: 250 * time.Millisecond, Allowed: sure},
 		control.Plan{Name: "damage", Do: damaged, Every: damage.Every},

@@ -36,6 +36,8 @@ type Controller struct {
 		Put(ctx context.Context, e bus.Entry) error
 		AppendCarriedEnd(ctx context.Context, a projection.Active) error
 		AcceptDamaged(ctx context.Context, accepted bus.Entry) error
+		// waits until the projection is past the record that has taken a subject; unreadable: NATS cannot read it
+		Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
 	}
 	Repair interface {
 		RemoveStale(ctx context.Context, run, session string, after uint64) (exists bool, err error)
@@ -101,11 +103,17 @@ func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservatio
 		return err
 	}
 	accepted := bus.Entry{Subject: subject.Accepted(subject.Partition(p.SessionID), p.SessionID, p.RunID), Body: body}
+	if !damaged {
+		if err := c.Records.Put(ctx, accepted); err != nil {
+			return err
+		}
+		_, damaged, err = c.Records.Passed(ctx, accepted.Subject)
+	}
+	if err != nil {
+		return err
+	}
 	if damaged {
 		return c.Records.AcceptDamaged(ctx, accepted)
-	}
-	if err := c.Records.Put(ctx, accepted); err != nil {
-		return err
 	}
 	c.Repair.RemoveEarlier(ctx, p.RunID, p.SessionID)
 	c.Log.Info("accepted a run that another record carries", "run", p.RunID, "session", p.SessionID)

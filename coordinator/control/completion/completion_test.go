@@ -17,9 +17,9 @@ import (
 
 // world is a history with a run that another record carries, and what is done about it.
 type world struct {
-	exists bool
-	damage error
-	did    string
+	exists, unreadable bool
+	damage             error
+	did                string
 }
 
 func (w *world) UnwrittenEnds() []projection.Active { return nil }
@@ -40,7 +40,9 @@ func (w *world) RemoveStale(context.Context, string, string, uint64) (bool, erro
 }
 func (w *world) RemoveEarlier(context.Context, string, string) { w.did += " and removed" }
 func (w *world) Put(context.Context, bus.Entry) error          { w.did += "accepted"; return nil }
-
+func (w *world) Passed(context.Context, string) (bool, bool, error) {
+	return true, w.unreadable, nil
+}
 func (w *world) AcceptDamaged(context.Context, bus.Entry) error { w.did += "failed"; return nil }
 
 // TestACarriedRunIsAcceptedOnce: another coordinator may have accepted it meanwhile, since it had begun behind a claim
@@ -52,6 +54,7 @@ func TestACarriedRunIsAcceptedOnce(t *testing.T) {
 	}{
 		"it does not exist":            {world{}, "accepted and removed"},
 		"it had begun before a damage": {world{damage: fault.New(fault.Conflict, record.CodeDamaged, "")}, "failed"},
+		"NATS cannot read its record":  {world{unreadable: true}, "acceptedfailed"},
 		"somebody has accepted it":     {world{exists: true}, ""},
 		"NATS does not answer":         {world{damage: errors.New("no answer")}, ""},
 	} {

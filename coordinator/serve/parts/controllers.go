@@ -85,8 +85,9 @@ type reports struct {
 func newCompletion(c *Coordinator) *completion.Controller {
 	records := struct {
 		*record.Writer
+		*record.ReadBarrier
 		*record.EndWriter
-	}{c.records, c.ends}
+	}{c.records, c.reads, c.ends}
 	return &completion.Controller{History: c.History, Records: records, Repair: c.torn, Log: c.log}
 }
 
