@@ -186,9 +186,23 @@ func (o *oracle) lost(all []message) {
 			}
 		}
 	}
+	for _, m := range o.world.runs.msgs { // what a stopped tree covers depends on which of its runs were open
+		if parent := parentOf(m); parent != "" && o.damaged[parent] {
+			o.damaged[sessionOf(m)] = true
+		}
+	}
 	for _, p := range o.runs { // what was in memory only is not forgotten, but read anew
 		clear(p.final)
 	}
+}
+
+// parentOf returns the parent session that a run's first record names.
+func parentOf(m message) string {
+	var r struct {
+		Parent string `json:"parent_session_id"`
+	}
+	_ = json.Unmarshal(m.Body, &r)
+	return r.Parent
 }
 
 // sessionOf returns the session of a record.
