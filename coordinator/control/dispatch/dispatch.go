@@ -103,7 +103,7 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 	for _, e := range batch {
 		err := c.Records.Append(ctx, e)
 		if errors.Is(err, bus.ErrTaken) { // it is queued already
-			err = c.failUnreadable(ctx, e)
+			err = c.failUncounted(ctx, e)
 		}
 		if err != nil {
 			c.Log.Warn("run not queued yet, retrying", "subject", e.Subject, "err", err)
@@ -115,13 +115,14 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 	return true
 }
 
-// failUnreadable fails a run whose queued record is there and does not count: NATS cannot read it. No worker gets it.
-func (c *Controller) failUnreadable(ctx context.Context, queued bus.Entry) error {
+// failUncounted fails a run of a damaged history whose queued record is there and does not count: NATS cannot read it,
+// or it is older than what it would have to follow. No worker starts it.
+func (c *Controller) failUncounted(ctx context.Context, queued bus.Entry) error {
 	rec, err := subject.Parse(queued.Subject)
 	if err != nil || !c.Records.Affects(1) { // another record may carry the run: its first one may be of after a damage
 		return err
 	}
-	if _, unreadable, err := c.Records.Passed(ctx, queued.Subject); err != nil || !unreadable {
+	if passed, _, err := c.Records.Passed(ctx, queued.Subject); err != nil || !passed {
 		return err
 	}
 	before := c.History.Confirmed()
@@ -129,7 +130,7 @@ func (c *Controller) failUnreadable(ctx context.Context, queued bus.Entry) error
 	if !ok || a.Claim != nil || a.QueuedSeq != 0 || a.AttemptNumber() != rec.N || !before || !c.History.Confirmed() {
 		return nil
 	}
-	return c.Records.FailDamaged(ctx, a, "NATS cannot read its queued record")
+	return c.Records.FailDamaged(ctx, a, "its queued record does not count")
 }
 
 // queuedRecord returns a run's queued record if an online runner would take it, or why the run fails.

@@ -165,32 +165,32 @@ func TestARunnerThatComesAfterTheLook(t *testing.T) {
 // taken is a history in which a run's queued record is there already, and what is done about it.
 type taken struct {
 	endings
-	unreadable, damaged bool
-	failed              []string
+	passed, damaged bool
+	failed          []string
 }
 
 func (*taken) Append(context.Context, bus.Entry) error              { return bus.ErrTaken }
-func (r *taken) Passed(context.Context, string) (bool, bool, error) { return true, r.unreadable, nil }
+func (r *taken) Passed(context.Context, string) (bool, bool, error) { return r.passed, false, nil }
 func (r *taken) Affects(seq uint64) bool                            { return r.damaged && seq == 1 }
 func (r *taken) FailDamaged(_ context.Context, a projection.Active, _ string) error {
 	r.failed = append(r.failed, a.Spec.ID)
 	return nil
 }
 
-// TestAQueuedRecordThatCannotBeRead: no worker gets it, and it cannot be written again. Its run fails, also if it was
-// accepted again after the damage. One that can be read is another coordinator's.
-func TestAQueuedRecordThatCannotBeRead(t *testing.T) {
+// TestAQueuedRecordThatDoesNotCount: it cannot be written again, and the projection is past it. Its run fails, also if
+// it was accepted again after the damage. One that the projection has not reached may be another coordinator's.
+func TestAQueuedRecordThatDoesNotCount(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
 	const elsewhere = `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`
 	coordinatortest.Submit(t, c, elsewhere, "") // of before the damage
 	id := coordinatortest.Submit(t, c, elsewhere, "").RunID
 	waits := coordinatortest.Active(t, c, id, "waits", func(projection.Active) bool { return true })
-	for _, tt := range []struct{ unreadable, damaged, fails bool }{
+	for _, tt := range []struct{ passed, damaged, fails bool }{
 		{true, true, true}, {false, true, false}, {true, false, false},
 	} {
 		r := &taken{endings: endings{unwritable: unwritable{records: c.Dispatch.Records}},
-			unreadable: tt.unreadable, damaged: tt.damaged}
+			passed: tt.passed, damaged: tt.damaged}
 		alone := &dispatch.Controller{History: c.Dispatch.History, Fleet: everywhere{c.Dispatch.Fleet},
 			NoMatch: time.Minute, Records: r, Log: natstest.Log(t)}
 		alone.Queue(t.Context(), []projection.Active{waits})
