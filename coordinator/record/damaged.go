@@ -3,7 +3,6 @@ package record
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"ao/coordinator/projection"
@@ -71,31 +70,22 @@ func (e *EndWriter) AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 	}
 	first, err := e.lastOrZero(ctx, accepted.Subject)
 	if err == nil && first.Seq == 0 && !e.Stream.Clustered() {
-		first, err = putQueued(ctx, e, q.Spec)
+		err = putQueued(ctx, e, q.Spec)
 	}
 	if err != nil {
 		return err
 	}
-	err = e.Records.Append(ctx, all[1])
-	if !errors.Is(err, bus.ErrTaken) {
-		return bus.OutcomeUnknown(ctx, err)
-	}
-	if m, err := e.lastOrZero(ctx, all[1].Subject); err != nil || m.Seq > first.Seq { // another coordinator's
-		return err
-	}
+	// under the attempt's own key another attempt would follow, and its end may be there already
 	all[1].Subject = subject.Ended(subject.Partition(q.SessionID), q.ID, e.Records.keys.Of(q.ID, run.NoAttempt))
-	return e.Records.Put(ctx, all[1]) // the one before is lost, or older than the run
+	return e.Records.Put(ctx, all[1])
 }
 
-// putQueued writes the queued record of a run that is claimed, whatever its queue, and returns it.
-func putQueued(ctx context.Context, e *EndWriter, s run.Spec) (m bus.Message, err error) {
+// putQueued writes the queued record of a run that is claimed, whatever its queue.
+func putQueued(ctx context.Context, e *EndWriter, s run.Spec) error {
 	queue := runnerapi.NewRoutingKey(s.AgentType, s.Demands, nil).TaskQueue()
 	queued, err := e.Records.Queued(subject.Partition(s.SessionID), queue, s, 1)
 	if err == nil {
 		err = e.Records.Put(ctx, queued)
 	}
-	if err != nil {
-		return m, err
-	}
-	return e.lastOrZero(ctx, queued.Subject)
+	return err
 }

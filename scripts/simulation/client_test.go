@@ -134,7 +134,7 @@ func (c *client) publish(ctx context.Context, kind string, entries ...entry) (ui
 		case c.delayed(a): // on its way for longer than anybody waits
 			ends := c.runs.ends
 			c.loop.after(requestTimeout/2+time.Duration(a.fate%5)*time.Second, "late write of "+c.name, func() {
-				if c.runs.ends == ends {
+				if c.runs.ends == ends && !c.runs.outlived(entries) {
 					c.write(entries...)
 				}
 			})

@@ -59,6 +59,14 @@ func (l *runsLog) append(entries ...entry) (seq uint64, err error) {
 	return seq, nil
 }
 
+// outlived reports whether a claim was on its way until what it claims was removed. Records are kept for days, so that
+// is not played: nothing would refuse the claim.
+func (l *runsLog) outlived(entries []entry) bool {
+	rec, err := subject.Parse(entries[0].Subject)
+	return err == nil && rec.Kind == subject.ClaimedKind &&
+		len(l.read(subject.QueuedOf(rec.Partition, rec.Run), 0, 1)) == 0
+}
+
 // get returns a message, or ErrNotFound.
 func (l *runsLog) get(seq uint64) (stream.Message, error) {
 	if seq == 0 || seq > l.last() || l.msgs[seq].Subject == "" || l.rotten[seq] {

@@ -350,7 +350,7 @@ func (o *oracle) final() {
 	if o.losses.beyond {
 		return
 	}
-	if !o.settled() {
+	if !o.settled() && len(o.losses.hidden) == 0 { // what nobody knows to be lost is waited for
 		o.stuck()
 	}
 	o.compare()

@@ -115,8 +115,8 @@ func (c *Controller) write(ctx context.Context, batch []bus.Entry) bool {
 	return true
 }
 
-// failUncounted fails a run of a damaged history whose queued record is there and does not count: NATS cannot read it,
-// or it is older than what it would have to follow. No worker starts it.
+// failUncounted fails a run of a damaged history whose queued record is there and does not count. NATS cannot read it,
+// or it precedes the end that it would have to follow. No worker starts it.
 func (c *Controller) failUncounted(ctx context.Context, queued bus.Entry) error {
 	rec, err := subject.Parse(queued.Subject)
 	if err != nil || !c.Records.Affects(1) { // another record may carry the run: its first one may be of after a damage
