@@ -375,6 +375,7 @@ func (k *Keeper) raise(ctx context.Context) error {
 		}
 		rev, err := k.write(ctx, &next, k.rev)
 		if err != nil {
+			k.flagged = false // it may be written all the same
 			return err
 		}
 		k.known, k.rev = &next, rev

@@ -88,6 +88,7 @@ func (w *world) killCoordinator(c *coordinator, away time.Duration) {
 		return
 	}
 	c.stop()
+	w.oracle.forgets()
 	c.disconnect()
 	w.past = append(w.past, c)
 	w.loop.after(away, "start", func() {

@@ -77,6 +77,19 @@ func (o *oracle) misses(all []message, gap bool) {
 	o.lost(all)
 }
 
+// forgets notes that a coordinator is killed. If a loss has not been dealt with, what it had read is evidence no more.
+func (o *oracle) forgets() {
+	var m struct {
+		Damages []struct {
+			Resolved *time.Time `json:"resolved_at"`
+		}
+	}
+	_ = json.Unmarshal(o.values[subject.HighWater+"/runs"].body, &m)
+	if n := len(m.Damages); n == 0 || m.Damages[n-1].Resolved == nil {
+		clear(o.losses.claims)
+	}
+}
+
 // damages checks at the end that coordinators know of a loss, and of no other.
 func (o *oracle) damages(c *coordinator) {
 	switch n := len(c.mark.Damages()); {

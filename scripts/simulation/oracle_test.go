@@ -278,7 +278,7 @@ func (o *oracle) excused(x ledger.Wrong) bool {
 	}
 	p := o.runs[x.RunID]
 	return len(o.damaged) > 0 && (p == nil || o.damaged[p.session] || x.Kind == "callback_wrong" ||
-		x.Kind == "callback_overdue" || x.Kind == "unknown_run" || x.Kind == "sum")
+		x.Kind == "callback_twice" || x.Kind == "callback_overdue" || x.Kind == "unknown_run" || x.Kind == "sum")
 }
 
 // compare checks that coordinators at the same record know the same, and that what has ended stays so.
