@@ -101,7 +101,9 @@ func (o *oracle) accepted(q request, key string, a acceptance) {
 	}
 	deleted := o.world.runs.bySubject[subject.Deleted(subject.Partition(a.session), a.session)] != 0
 	// else nobody knows whether it was stored: a record of that time may be truncated
-	known := !o.damaged[a.session] && !deleted && time.Since(o.began)-q.At <= retentionTime
+	log := o.world.runs
+	kept := log.first == 1 || log.first <= log.last() && log.msgs[log.first].Time.Sub(o.began) < q.At
+	known := !o.damaged[a.session] && !deleted && kept && time.Since(o.began)-q.At <= retentionTime
 	if o.stored[a.run] == "" && known {
 		o.fail("request %s was answered with run %s, which is in no record", key, a.run)
 	}
