@@ -4,7 +4,6 @@ package highwater
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -82,28 +81,20 @@ func (m *mark) compare(ctx context.Context, s stream.State, from reader) (*Damag
 			"%d, and others have got their sequences", changed, m.Seq)
 		return &d, nil
 	}
-	return m.count(ctx, s, from, d)
+	return m.count(s, d), nil
 }
 
 // count compares the number of records.
-func (m *mark) count(ctx context.Context, s stream.State, from reader, d Damage) (*Damage, error) {
+func (m *mark) count(s stream.State, d Damage) *Damage {
 	have, want := int64(s.Msgs), m.Records+int64(s.Last-m.Seq)
-	if m.removing() || have >= want {
-		return nil, nil
-	}
-	if s.Last > m.Seq {
-		last, err := from.Get(ctx, s.Last)
-		if err != nil && !errors.Is(err, stream.ErrNotFound) {
-			return nil, err
-		}
-		if err != nil || last.Time.UnixNano()-m.Time > int64(freshness) {
-			return nil, nil
-		}
+	old := s.Last > m.Seq && s.LastTime.Sub(time.Unix(0, m.Time)) > freshness
+	if m.removing() || have >= want || old {
+		return nil
 	}
 	d.Missing, d.Tolerated = uint64(want-have), false
 	d.Message = fmt.Sprintf("the stream holds %d records up to %d, it should hold %d: %s", s.Msgs, s.Last, want,
 		areMissing(d.Missing))
-	return &d, nil
+	return &d
 }
 
 func areMissing(n uint64) string {

@@ -27,8 +27,11 @@ func newHistory(n uint64) *history {
 func (h *history) append(body string) {
 	h.last++
 	h.all[h.last] = stream.Message{Seq: h.last, Subject: fmt.Sprint("ao.runs.", h.last), Body: []byte(body),
-		Time: time.Unix(1000+int64(h.last), 0)}
+		Time: moment(h.last)}
 }
+
+// moment is when a record was written.
+func moment(seq uint64) time.Time { return time.Unix(1000+int64(seq), 0) }
 
 // cut drops the records behind a sequence.
 func (h *history) cut(at uint64) {
@@ -38,7 +41,8 @@ func (h *history) cut(at uint64) {
 }
 
 func (h *history) State(context.Context) (stream.State, error) {
-	return stream.State{First: 1, Last: h.last, Msgs: uint64(len(h.all)), Created: h.created}, nil
+	return stream.State{First: 1, Last: h.last, LastTime: moment(h.last), Msgs: uint64(len(h.all)),
+		Created: h.created}, nil
 }
 
 func (h *history) Get(_ context.Context, seq uint64) (stream.Message, error) {
@@ -75,6 +79,11 @@ func TestCompare(t *testing.T) {
 			"and others have got their sequences", false},
 		{"a gap", func(h *history, _ *mark) { delete(h.all, 40); delete(h.all, 41) },
 			"the stream holds 98 records up to 100, it should hold 100: 2 records are missing", false},
+		{"a gap, and the last one, whose sequence NATS keeps", func(h *history, _ *mark) {
+			h.append("next")
+			delete(h.all, 40)
+			delete(h.all, 101)
+		}, "the stream holds 99 records up to 101, it should hold 101: 2 records are missing", false},
 		{"records are removed, as the mark says", func(h *history, m *mark) {
 			delete(h.all, 40)
 			m.Removing = map[string]time.Time{"me": time.Now()}

@@ -65,7 +65,7 @@ func (b *Reader) StreamState(ctx context.Context, stream string) (State, error) 
 		return State{}, unavailable(fmt.Errorf("stream %s has no leader", stream))
 	}
 	return State{
-		First: i.State.FirstSeq, Last: i.State.LastSeq, Msgs: i.State.Msgs, Bytes: i.State.Bytes,
-		MaxBytes: i.Config.MaxBytes, Created: i.Created,
+		First: i.State.FirstSeq, Last: i.State.LastSeq, LastTime: i.State.LastTime, Msgs: i.State.Msgs,
+		Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, Created: i.Created,
 	}, nil
 }

@@ -17,6 +17,7 @@ type Message struct {
 // State is the state of a stream; if it is empty, First is Last+1.
 type State struct {
 	First, Last uint64
+	LastTime    time.Time // of the last record, also of a removed one
 	Msgs        uint64
 	Bytes       uint64
 	MaxBytes    int64 // -1: no limit

@@ -187,6 +187,18 @@ func conform(t *testing.T, l recordLog) {
 	must(err)
 	is("a purged subject", seq, state.Last+1)
 
+	// The last sequence and its time stay when its record is purged.
+	gone, err := l.Append(ctx, written("gone", 1))
+	must(err)
+	before, err := l.State(ctx)
+	must(err)
+	must(l.Purge(ctx, subject.Runs, at("gone", 1), 0))
+	state, err = l.State(ctx)
+	must(err)
+	is("the sequence of a purged last record", state.Last, gone)
+	is("its time", state.LastTime, before.LastTime)
+	is("a time", before.LastTime.IsZero(), false)
+
 	// Readers get what is left, in order.
 	var read []uint64
 	stop := errors.New("stop")

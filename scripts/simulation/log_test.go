@@ -34,8 +34,8 @@ func newLog(clustered bool) *runsLog {
 func (l *runsLog) last() uint64 { return uint64(len(l.msgs) - 1) }
 
 func (l *runsLog) state() stream.State {
-	return stream.State{First: l.first, Last: l.last(), Msgs: uint64(len(l.bySubject)), MaxBytes: -1,
-		Created: l.created}
+	return stream.State{First: l.first, Last: l.last(), LastTime: l.msgs[l.last()].Time,
+		Msgs: uint64(len(l.bySubject)), MaxBytes: -1, Created: l.created}
 }
 
 // append writes messages, all or none.
@@ -134,9 +134,9 @@ func (l *runsLog) remove(seq uint64) {
 	}
 }
 
-// hole loses records in the middle: the last one stays.
+// hole loses records, perhaps also the last one, whose sequence NATS keeps.
 func (l *runsLog) hole(from, n uint64) (lost []stream.Message) {
-	for seq := from; seq < min(from+n, l.last()); seq++ {
+	for seq := from; seq < from+n && seq <= l.last(); seq++ {
 		if m := l.msgs[seq]; m.Subject != "" && !l.rotten[seq] {
 			lost = append(lost, m)
 			l.remove(seq)
