@@ -35,6 +35,7 @@ type oracle struct {
 	damaged map[string]bool      // sessions that lost records
 	results map[string]run.Status
 	stored  map[string]string // the agent's type of each run that a record was written for
+	made    map[string]string // when each run was made, as its records say; ambiguous: they differ
 	first   map[string]string // the first run that a worker claimed, by session
 	closed  map[string]bool   // runs with an end record, also a purged one
 	erased  map[string]bool   // runs of deleted sessions
@@ -63,7 +64,8 @@ type promise struct {
 func newOracle(w *world) *oracle {
 	return &oracle{world: w, runs: map[string]*promise{}, keys: map[string]acceptance{}, starts: map[string]int{},
 		beats: map[string]time.Time{}, damaged: map[string]bool{}, results: map[string]run.Status{},
-		stored: map[string]string{}, closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{},
+		stored: map[string]string{}, made: map[string]string{},
+		closed: map[string]bool{}, first: map[string]string{}, erased: map[string]bool{},
 		ends: map[string]run.Status{}, tries: map[string][]try{},
 		halts: map[string]chan struct{}{}, seen: map[string]bool{},
 		losses: losses{claims: map[string]bool{}, again: map[string]bool{}, hidden: map[string]bool{}}}

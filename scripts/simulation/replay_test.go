@@ -46,6 +46,11 @@ func (o *oracle) replay() {
 			if o.losses.hidden[o.runs[id].session] {
 				continue
 			}
+			// A late write and the repeated request's were both stored, as accepted and as queued. The first of them
+			// is truncated.
+			if o.made[id] == ambiguous && o.world.runs.first > 1 {
+				got.CreatedAt, want.CreatedAt = time.Time{}, time.Time{}
+			}
 			if mine, replayed := shown(got, err2), shown(want, err); mine != replayed && mine+replayed != mine &&
 				mine+replayed != replayed { // nobody has to forget truncated runs at the same time
 				o.fail("run %s is %s for %s, and %s after a replay", id, mine, c.name, replayed)

@@ -53,11 +53,14 @@ func (o *oracle) written(c *client, entries []entry) {
 	}
 }
 
+// ambiguous is a time that two records tell differently.
+const ambiguous = "ambiguous"
+
 // begins notes a run's first record. One, or a claim, that was on its way while its session was deleted starts the run
 // again: what is once only is known by the records that the deletion removed. Nobody promises anything about such a
 // session.
 func (o *oracle) begins(rec subject.Record, e entry) {
-	var id, session, kind string
+	var id, session, kind, made string
 	_ = strictjson.Scan(e.Body, func(name, v []byte) {
 		switch string(name) {
 		case "run_id":
@@ -66,9 +69,15 @@ func (o *oracle) begins(rec subject.Record, e entry) {
 			session = strictjson.String(v)
 		case "agent_type":
 			kind = strictjson.String(v)
+		case "created_at":
+			made = strictjson.String(v)
 		}
 	})
 	o.stored[id] = cmp.Or(kind, o.stored[id], "unknown")
+	if before := o.made[id]; before != "" && made != "" && made != before {
+		made = ambiguous
+	}
+	o.made[id] = cmp.Or(made, o.made[id])
 	truncated := rec.N <= 1 && o.closed[id] && o.world.runs.first > 1 // nobody keeps so little outside of here
 	if p := o.runs[id]; (truncated || o.erased[id]) && p != nil {
 		o.damaged[p.session] = true
