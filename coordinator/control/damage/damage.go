@@ -4,6 +4,7 @@ package damage
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"ao/coordinator/highwater"
 	"ao/coordinator/projection"
+	"ao/nats/stream"
 	"ao/nats/subject"
 	"ao/shared/run"
 
@@ -86,11 +88,11 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 // unnamed is why a claimed run fails with its lease.
 const unnamed = "it was claimed, and no heartbeat names it"
 
-// failBegun fails the unclaimed runs that had begun.
+// failBegun fails the unclaimed runs that had begun. It does so again if the end was not written, or is lost, too.
 func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status) error {
 	var waiting []projection.Active
 	c.History.Unclaimed(func(a projection.Active) bool {
-		if _, done := c.failed[a.Spec.ID]; !done && c.Mark.Affects(a.FirstSeq) {
+		if c.Mark.Affects(a.FirstSeq) {
 			waiting = append(waiting, a)
 		}
 		return true
@@ -105,6 +107,9 @@ func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status
 			if err == nil && evidence != "" {
 				err = c.Evidence.FailDamaged(ctx, a, evidence)
 				all[i] = highwater.Run{ID: a.Spec.ID, Was: string(was), Evidence: evidence}
+			}
+			if _, again := c.failed[a.Spec.ID]; again && errors.Is(err, stream.ErrTaken) {
+				return nil // in a cluster, nobody can write it behind an unreadable record
 			}
 			return err
 		})
