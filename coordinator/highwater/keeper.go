@@ -1,7 +1,6 @@
 package highwater
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -34,7 +33,7 @@ type Config struct {
 		Get(ctx context.Context, key string) (body []byte, rev uint64, err error)
 		Create(ctx context.Context, key string, body []byte) (rev uint64, err error)
 		Update(ctx context.Context, key string, body []byte, rev uint64) (next uint64, err error)
-		EmptyIfUnreadable(ctx context.Context) (emptied bool, err error)
+		Rescue(ctx context.Context) (removed bool, err error) // what NATS cannot read
 	}
 	History interface {
 		Confirmed() bool
@@ -70,9 +69,10 @@ type Keeper struct {
 	reconciled time.Time
 	rebuilds   uint64 // of the projection, when it was asked to read RUNS again
 	reached    []progress
-	filed      uint64 // revision in the file
-	raw        []byte // the bucket's value that was read last
-	decoded    *mark  // the mark in it
+	rescued    time.Time // when this process removed a mark that NATS could not read
+	filed      uint64    // revision in the file
+	raw        []byte    // the bucket's value that was read last
+	decoded    *mark     // the mark in it
 }
 
 // progress is how far the history had come at a time.
@@ -171,66 +171,6 @@ func idle(k *Keeper) bool {
 	}
 	return k.known.Seq == k.History.Seq() &&
 		k.known.Durable == k.known.Seq && (!k.flagged || k.removals > 0) && len(k.known.Removing) == 0
-}
-
-// read returns the newest mark: of the bucket, of this process, or of its file. The caller holds mu.
-func (k *Keeper) read(ctx context.Context) (m *mark, rev uint64, err error) {
-	raw, rev, err := k.Bucket.Get(ctx, markKey)
-	if err == nil {
-		m, err = decode(k, raw)
-		if err != nil {
-			k.Log.Error("the high-water mark in NATS is unreadable; the one in the data folder counts", "err", err)
-			m, err = nil, nil
-		}
-	}
-	if errors.Is(err, stream.ErrNotFound) {
-		var emptied bool
-		emptied, err = k.Bucket.EmptyIfUnreadable(ctx)
-		if emptied { // all processes write what they know of it again
-			k.Log.Error("NATS could not read the high-water mark; it is written again")
-		}
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	own := k.known
-	if own == nil && k.Dir != "" {
-		own, err = readFile(k.Dir)
-		if err != nil {
-			k.Log.Warn("the high-water mark in the data folder is unreadable", "err", err)
-		}
-		if own != nil {
-			k.handled = own.Generation
-		}
-	}
-	return newer(m, own), rev, nil
-}
-
-// decode returns the mark that a value holds. It is read often and changes seldom, so the last one is kept: nobody
-// changes a mark that was read. The caller holds mu.
-func decode(k *Keeper, raw []byte) (*mark, error) {
-	if k.decoded != nil && bytes.Equal(raw, k.raw) {
-		return k.decoded, nil
-	}
-	m := new(mark)
-	if err := json.Unmarshal(raw, m); err != nil {
-		return nil, err
-	}
-	k.raw, k.decoded = raw, m
-	return m, nil
-}
-
-// newer returns the mark that says more. The bucket's mark is of the stream beside it; the other one may be of the
-// stream before.
-func newer(bucket, own *mark) *mark {
-	switch {
-	case own == nil || bucket != nil && bucket.Incarnation != own.Incarnation:
-		return bucket
-	case bucket == nil, own.Generation > bucket.Generation,
-		own.Generation == bucket.Generation && own.Seq > bucket.Seq:
-		return own
-	}
-	return bucket
 }
 
 // check compares RUNS with the mark, and records a damage. The caller holds mu.

@@ -21,6 +21,7 @@ type deployment struct {
 	rev        uint64
 	rereads    uint64
 	silent     bool // answers to writes are lost
+	rotten     bool // the mark cannot be read
 }
 
 func (d *deployment) Clustered() bool    { return d.clustered }
@@ -40,7 +41,7 @@ func (d *deployment) LastFingerprints() []stream.Fingerprint {
 type bucket struct{ *deployment }
 
 func (b bucket) Get(context.Context, string) (body []byte, rev uint64, err error) {
-	if b.rev == 0 {
+	if b.rev == 0 || b.rotten {
 		return nil, 0, stream.ErrNotFound
 	}
 	return b.mark, b.rev, nil
@@ -61,7 +62,13 @@ func (b bucket) Update(_ context.Context, _ string, body []byte, rev uint64) (ne
 	return b.rev, nil
 }
 
-func (bucket) EmptyIfUnreadable(context.Context) (bool, error) { return false, nil }
+func (b bucket) Rescue(context.Context) (bool, error) {
+	removed := b.rotten
+	if removed {
+		b.mark, b.rev, b.deployment.rotten = nil, 0, false
+	}
+	return removed, nil
+}
 
 // TestDoubt: on a cluster a loss is believed when it was seen for 30 s, on a single server at once. A former leader
 // that has caught up before has lost nothing. Nothing starts while there is a doubt.
@@ -156,6 +163,34 @@ func TestEachRemovalIsAnnounced(t *testing.T) {
 			if n%2 == 0 { // else the next removal comes before the mark is read again
 				pass()
 			}
+		}
+	})
+}
+
+// TestAnUnreadableMark: a coordinator whose data folder has an older mark takes what was removed since for no loss.
+func TestAnUnreadableMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, dir := &deployment{history: newHistory(20)}, t.TempDir()
+		start := func(dir string) *Keeper {
+			k := New(Config{Stream: d, Bucket: bucket{d}, History: d, Name: "of " + dir, Dir: dir,
+				Log: slog.New(slog.DiscardHandler)})
+			for range 30 {
+				if err := k.Reconcile(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(raiseEvery / 10)
+			}
+			return k
+		}
+		start(dir)
+		other := start(t.TempDir())
+		if err := other.Removing(t.Context(), func() error { delete(d.all, 3); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		d.rotten = true
+		k := start(dir)
+		if n := len(k.Damages()); n != 0 || k.Held() != nil || d.rev == 0 || d.rotten {
+			t.Errorf("%d damages, %v, the mark has revision %d", n, k.Held(), d.rev)
 		}
 	})
 }

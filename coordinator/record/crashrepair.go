@@ -2,12 +2,14 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/run"
 )
 
 // CrashRepair removes stale records after a crash of NATS lost a run's own records but kept what its worker wrote. A
@@ -31,6 +33,8 @@ type Damages interface {
 type lossyStream interface {
 	State(ctx context.Context) (bus.State, error)
 	Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
+	Counted(ctx context.Context, filter string) (uint64, error) // also records that NATS cannot read
+	Clustered() bool                                            // another server may have what this one does not give
 	LastEvent(ctx context.Context, filter string) (uint64, error)
 	Purge(ctx context.Context, stream, filter string, before uint64) error
 }
@@ -71,11 +75,18 @@ func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string, afte
 	if err != nil {
 		return false, bus.WriteUnanswered(err)
 	}
+	counted, err := t.counted(ctx, run, session)
+	if err != nil {
+		return false, err
+	}
 	if err := t.barrier.CatchUp(ctx); err != nil {
 		return false, err
 	}
 	if exists, err := t.Exists(ctx, run, session); err != nil || exists {
 		return exists, err
+	}
+	if counted { // and not given: it is stored, and NATS cannot read it
+		return false, errBegun(run)
 	}
 	if err := t.checkDamage(ctx, run, session, after); err != nil {
 		return false, err
@@ -83,7 +94,25 @@ func (t *CrashRepair) RemoveStale(ctx context.Context, run, session string, afte
 	return false, t.remove(ctx, run, session, s.Last+1) // later records belong to the run stored then
 }
 
-// checkDamage refuses a run that had begun before the history was damaged.
+// counted reports whether NATS counts a record that stores the run. On a cluster the readers find it, if it is there.
+func (t *CrashRepair) counted(ctx context.Context, run, session string) (bool, error) {
+	if t.stream.Clustered() {
+		return false, nil
+	}
+	part := subject.Partition(session)
+	for _, filter := range []string{subject.QueuedOf(part, run), subject.Accepted(part, session, run)} {
+		n, err := t.stream.Counted(ctx, filter)
+		if err != nil {
+			return false, bus.WriteUnanswered(err)
+		}
+		if n > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// checkDamage refuses a run that had begun before the history was damaged, or that a coordinator is failing for that.
 func (t *CrashRepair) checkDamage(ctx context.Context, run, session string, after uint64) error {
 	possible, begun := t.damages.Lost(run, after)
 	if possible && !begun {
@@ -99,13 +128,23 @@ func (t *CrashRepair) checkDamage(ctx context.Context, run, session string, afte
 		if err != nil {
 			return bus.WriteUnanswered(err)
 		}
-		begun = begun || len(found) > 0 && t.damages.Affects(found[0].Seq)
+		begun = begun || len(found) > 0 && (t.damages.Affects(found[0].Seq) || byCoordinator(found[0].Body))
 	}
 	if begun {
-		return fault.New(fault.Conflict, CodeDamaged, "The history lost records of run "+run+", which had begun; "+
-			"it is not started again").With("run_id", run)
+		return errBegun(run)
 	}
 	return nil
+}
+
+// byCoordinator reports whether a record is a coordinator's claim: it keeps the run from starting until it is failed.
+func byCoordinator(body []byte) bool {
+	var c run.Claim
+	return json.Unmarshal(body, &c) == nil && c.RunnerID == "" && len(c.Next) > 0
+}
+
+func errBegun(run string) error {
+	return fault.New(fault.Conflict, CodeDamaged, "The history lost records of run "+run+", which had begun; "+
+		"it is not started again").With("run_id", run)
 }
 
 // RemoveEarlier removes what was written about a run before its first record. A worker may have written about the old

@@ -68,3 +68,27 @@ func TestACarriedRunThatCannotBeAccepted(t *testing.T) {
 	again.post("/ledger/accept", "").want(200)
 	again.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
 }
+
+// TestACarriedRunWhoseQueuedRecordIsUnreadable: it has completed, and its session's record carries it. A coordinator
+// that reads the history for the first time neither starts it again nor removes what is left of it.
+func TestACarriedRunWhoseQueuedRecordIsUnreadable(t *testing.T) {
+	t.Parallel()
+	r := fill(t, 8)
+	a := r.submit(`{"agent_name":"tool","session_id":"ses_own"}`)
+	r.until(a.RunID, run.Completed)
+	r.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":1}}`).want(200)
+	end := r.record(subject.Ended(subject.Partition(a.SessionID), a.RunID, "*"))
+	r.rot(subject.Runs, r.record(subject.QueuedOf(subject.Partition(a.SessionID), a.RunID)))
+	r.dir = t.TempDir()
+	again := start(t, r.on)
+	again.work(r.starts.do, echo("tool"), echo("second")) // it takes other queues
+	natstest.Until(t, "the run has failed", func() bool {
+		g := again.get("/runs/" + a.RunID)
+		return g.status == 200 && into[run.Run](g, 200).Status == run.Failed
+	})
+	if _, err := r.bus.Last(t.Context(), end); err != nil {
+		t.Errorf("its end record: %v", err)
+	}
+	again.post("/runs", `{"agent_name":"tool","mode":"sync","parameters":{"a":2}}`).want(200)
+	r.starts.wantOnce(t)
+}

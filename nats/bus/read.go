@@ -11,6 +11,8 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Reader reads RUNS and EVENTS: single records, pages of them, and all that follow.
@@ -127,6 +129,24 @@ func (b *Reader) LastEvent(ctx context.Context, filter string) (uint64, error) {
 // Records returns at most limit messages of RUNS under a filter with sequences greater than after, in order.
 func (b *Reader) Records(ctx context.Context, filter string, after uint64, limit int) ([]Message, error) {
 	return b.read(ctx, subject.Runs, filter, after, limit)
+}
+
+// Counted returns how many records of RUNS match a filter, as the leader says: also those that it cannot read.
+func (b *Reader) Counted(ctx context.Context, filter string) (n uint64, err error) {
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
+	defer done()
+	s, err := b.js.Stream(ctx, subject.Runs)
+	if err != nil {
+		return 0, asFault(ctx, err)
+	}
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return 0, asFault(ctx, err)
+	}
+	for _, one := range info.State.Subjects {
+		n += one
+	}
+	return n, nil
 }
 
 // HasRecords reports whether RUNS has a record with a sequence greater than after and at most last. In a

@@ -36,15 +36,39 @@ func (k *Bucket) Unreadable(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(counted)), nil
 }
 
-// EmptyIfUnreadable removes all keys of the bucket if NATS cannot read one of them, and reports whether it did. A
-// single nats-server 2.15.2 never again writes such a key, and neither deletes it nor its message. Another process may
-// have written the key again meanwhile: only for a bucket whose keys each process writes anew.
-func (k *Bucket) EmptyIfUnreadable(ctx context.Context) (bool, error) {
+// Rescue removes the keys of the bucket that NATS cannot read, and reports whether there were any. A single nats-server
+// 2.15.2 never again writes such a key, and deletes it only with all others; these are written again. What another
+// process writes meanwhile may be lost, and a crash may lose all: only for a bucket that each process fills by itself.
+func (k *Bucket) Rescue(ctx context.Context) (bool, error) {
+	if k.b.clustered() { // another server has it
+		return false, nil
+	}
 	keys, err := k.Unreadable(ctx)
 	if err != nil || len(keys) == 0 {
 		return false, err
 	}
-	return true, purge(ctx, k.b.Conn, k.stream())
+	counted, err := k.counted(ctx)
+	if err != nil {
+		return false, err
+	}
+	readable := map[string][]byte{}
+	for key := range counted {
+		body, _, err := k.Get(ctx, key)
+		if err == nil && !slices.Contains(keys, key) {
+			readable[key] = body
+		} else if err != nil && !errors.Is(err, ErrNotFound) {
+			return false, err
+		}
+	}
+	if err := purge(ctx, k.b.Conn, k.stream()); err != nil {
+		return false, err
+	}
+	for key, body := range readable {
+		if _, err := k.Put(ctx, key, body); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
 }
 
 // counted returns how many messages NATS counts of each key, as the stream's leader says.

@@ -46,3 +46,46 @@ func TestAppendBehindAnUnreadableRecord(t *testing.T) {
 		t.Errorf("the append ended with %v, want %v", err, bus.ErrTaken)
 	}
 }
+
+// TestRescue: NATS writes a key again whose value it could not read, and has kept the others.
+func TestRescue(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	b := setUp(t, p)
+	bucket := b.Bucket(subject.Drafts)
+	for _, key := range []string{"lost", "kept"} {
+		if _, err := bucket.Put(t.Context(), key, []byte("a value")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rescued, err := bucket.Rescue(t.Context()); err != nil || rescued {
+		t.Errorf("all can be read: %t, %v", rescued, err)
+	}
+	rot(t, p, b, "KV_"+subject.Drafts, "$KV."+subject.Drafts+".lost")
+	if rescued, err := bucket.Rescue(t.Context()); err != nil || !rescued {
+		t.Errorf("one cannot be read: %t, %v", rescued, err)
+	}
+	if body, _, err := bucket.Get(t.Context(), "kept"); err != nil || string(body) != "a value" {
+		t.Errorf("another key: %q, %v", body, err)
+	}
+	if _, err := bucket.Create(t.Context(), "lost", []byte("again")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCounted: NATS counts a record that it cannot read.
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	b := setUp(t, p)
+	one := bus.Entry{Subject: ended(1), Body: []byte("somebody's record")}
+	if _, err := b.Append(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	rot(t, p, b, subject.Runs, one.Subject)
+	for subj, want := range map[string]uint64{one.Subject: 1, ended(2): 0} {
+		if n, err := b.Counted(t.Context(), subj); err != nil || n != want {
+			t.Errorf("%s: %d, %v; want %d", subj, n, err, want)
+		}
+	}
+}

@@ -53,7 +53,7 @@ const (
 	maxRestartPause = 5 * time.Minute
 )
 
-// watch restarts a server that cannot write, once there is space, unless its files are damaged.
+// watch restarts a server that cannot write, once there is space.
 func (s *Server) watch() {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -68,7 +68,7 @@ func (s *Server) watch() {
 		s.restartLock.Lock()
 		why := writeError(s.ns.Load())
 		s.setDiskError(why)
-		if why != "" && !damaged(why) && r.expired(time.Now()) && s.checkSpace() == nil {
+		if why != "" && r.expired(time.Now()) && s.checkSpace() == nil {
 			began := time.Now()
 			s.restart()
 			r.started(began, time.Now())
@@ -116,10 +116,7 @@ func (s *Server) setDiskError(why string) {
 	usage, err := s.DiskUsage()
 	cause := fmt.Errorf("its disk has failed (%s); it continues once the disk can be written",
 		strings.TrimSpace(why[strings.LastIndex(why, ":")+1:]))
-	switch {
-	case damaged(why):
-		cause = fmt.Errorf("its files are damaged (%s); restore a backup with 'ao restore'", why)
-	case err == nil && usage.Free < margin(usage):
+	if err == nil && usage.Free < margin(usage) {
 		cause = fmt.Errorf("its disk is full (%d MiB free of %d MiB, %d MiB are needed); it continues once there is "+
 			"space", usage.Free>>20, usage.Total>>20, margin(usage)>>20)
 	}
@@ -129,16 +126,14 @@ func (s *Server) setDiskError(why string) {
 	}
 }
 
-// damaged reports whether a write failed because of what is in the files already. A restart does not mend that.
-func damaged(why string) bool { return strings.Contains(why, "corrupt message") }
-
-// writeError returns the error of a stream's failed write; empty: none.
+// writeError returns the error of a stream's failed write; empty: none. If the write failed because an older value of
+// its key cannot be read, the disk is not the cause, and no restart mends it. Other keys are written.
 func writeError(ns *server.Server) string {
 	if !ns.JetStreamEnabled() {
 		return "JetStream is off"
 	}
 	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
-		if strings.Contains(e.Error, "write error") {
+		if strings.Contains(e.Error, "write error") && !strings.Contains(e.Error, "corrupt message") {
 			return e.Error
 		}
 	}

@@ -53,13 +53,13 @@ func TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestDamagedFilesAreNoFullDisk: a restart does not mend a file, so there is none. What is wrong is said.
-func TestDamagedFilesAreNoFullDisk(t *testing.T) {
+// TestAnUnreadableValueIsNoFullDisk: NATS does not replace it, and writes everything else. No restart would help.
+func TestAnUnreadableValueIsNoFullDisk(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
-	key := b.Bucket(subject.Runners)
-	if _, err := key.Put(t.Context(), "one", make([]byte, 1000)); err != nil {
+	bucket := b.Bucket(subject.Runners)
+	if _, err := bucket.Put(t.Context(), "one", make([]byte, 1000)); err != nil {
 		t.Fatal(err)
 	}
 	p.Stop()
@@ -67,12 +67,22 @@ func TestDamagedFilesAreNoFullDisk(t *testing.T) {
 	p.Start()
 	natstest.Until(t, "the client is connected again", b.Connected)
 	before := b.Reconnects()
-	ctx, done := context.WithTimeout(t.Context(), 3*time.Second) // several checks
-	defer done()
-	if _, err := key.Put(ctx, "one", nil); err == nil {
-		t.Error("NATS replaced what it cannot read; EmptyIfUnreadable is needed no more")
+	put := func(key string, limit time.Duration) error {
+		ctx, done := context.WithTimeout(t.Context(), limit)
+		defer done()
+		_, err := bucket.Put(ctx, key, nil)
+		return err
 	}
-	if b.Reconnects() != before || !b.Connected() {
-		t.Errorf("it was restarted %d times", b.Reconnects()-before)
+	if put("one", 3*time.Second) == nil { // several checks
+		t.Error("NATS replaced what it cannot read; Bucket.Rescue is needed no more")
+	}
+	if err := put("two", 30*time.Second); err != nil {
+		t.Errorf("another key: %v", err)
+	}
+	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "run", "key")}); err != nil {
+		t.Errorf("another stream: %v", err)
+	}
+	if err := b.CheckStorage(t.Context()); err != nil || b.Reconnects() != before || !b.Connected() {
+		t.Errorf("%v, and it was restarted %d times", err, b.Reconnects()-before)
 	}
 }

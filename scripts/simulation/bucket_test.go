@@ -55,8 +55,8 @@ func (b bucket) Update(ctx context.Context, key string, body []byte, rev uint64)
 	})
 }
 
-// EmptyIfUnreadable does nothing: no bucket rots here.
-func (bucket) EmptyIfUnreadable(context.Context) (bool, error) { return false, nil }
+// Rescue does nothing: no bucket rots here.
+func (bucket) Rescue(context.Context) (bool, error) { return false, nil }
 
 // insistingBucket asks until NATS answers.
 type insistingBucket struct{ bucket }

@@ -257,6 +257,18 @@ func (c *client) Records(ctx context.Context, filter string, after uint64, limit
 	return ask(ctx, c, "records", func() ([]message, error) { return c.runs.read(filter, after, limit), nil })
 }
 
+// Counted is bus.Reader's.
+func (c *client) Counted(ctx context.Context, filter string) (uint64, error) {
+	return ask(ctx, c, "counted", func() (n uint64, err error) {
+		for subj := range c.runs.bySubject {
+			if matches(filter, subj) {
+				n++
+			}
+		}
+		return n, nil
+	})
+}
+
 // HasRecords is bus.Reader's.
 func (c *client) HasRecords(ctx context.Context, after, last uint64) (bool, error) {
 	return ask(ctx, c, "records", func() (bool, error) {

@@ -160,6 +160,7 @@ func (c *coordinator) Request(ctx context.Context, subj string, body []byte) ([]
 
 // startCoordinator starts a process under a name.
 func (w *world) startCoordinator(name string) *coordinator {
+	w.oracle.listens(name)
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &coordinator{client: w.connect(name), cancel: cancel, keys: record.NewKeys()}
 	log := w.log.With("by", name)

@@ -415,12 +415,19 @@ func (o *oracle) stuck() {
 	}
 }
 
+// listens notes that a coordinator starts.
+func (o *oracle) listens(name string) {
+	o.hearing.Lock()
+	defer o.hearing.Unlock()
+	o.beats[name] = time.Now()
+}
+
 // removed checks that a coordinator removes a runner only if it hears nothing of it. Others may hear it.
 func (o *oracle) removed(by string, r runnerapi.Runner) {
 	for _, k := range o.workers {
-		if at := o.beats[by+" runner "+k.runner.Instance]; k.runner.Instance == r.Instance &&
-			time.Since(at) < removeAfter/2 {
-			o.fail("runner %s was removed %s after a heartbeat", r.Instance, time.Since(at))
+		silent := min(time.Since(o.beats[by+" runner "+r.Instance]), time.Since(o.beats[by]))
+		if k.runner.Instance == r.Instance && silent < removeAfter/2 {
+			o.fail("runner %s was removed %s after a heartbeat, or a start", r.Instance, silent)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservatio
 		}
 		_, damaged, err = c.Records.Passed(ctx, accepted.Subject)
 	}
-	if err != nil {
+	if err != nil || !c.History.IsReserved(p.RunID) && damaged { // somebody else has dealt with it meanwhile
 		return err
 	}
 	if damaged {

@@ -27,15 +27,15 @@ func (c *Coordinator) explainStart(ctx context.Context) error {
 
 // checkBuckets returns an error if a bucket that is read at the start has an unreadable key; nil: none is known to.
 func (c *Coordinator) checkBuckets(ctx context.Context) *fault.Fault {
-	for name, helps := range map[string]string{
-		subject.Agents:     "Restore a backup with 'ao restore'",
-		subject.Runners:    "Empty it with 'nats stream purge KV_runners': runners register again",
-		subject.TaskQueues: "Empty it with 'nats stream purge KV_lanes': runs make their queues again",
+	for _, b := range []struct{ name, helps string }{
+		{subject.Agents, "Restore a backup with 'ao restore'"},
+		{subject.Runners, "Empty it with 'nats stream purge KV_runners': runners register again"},
+		{subject.TaskQueues, "Empty it with 'nats stream purge KV_lanes': runs make their queues again"},
 	} {
-		keys, err := c.bus.Bucket(name).Unreadable(ctx)
+		keys, err := c.bus.Bucket(b.name).Unreadable(ctx)
 		if err == nil && len(keys) > 0 {
 			return fault.Newf(fault.Unavailable, "starting: NATS cannot read what it has of the bucket %s (key %s); "+
-				"its disk may be damaged. %s", name, strings.Join(keys, ", "), helps).After(10 * time.Second)
+				"its disk may be damaged. %s", b.name, strings.Join(keys, ", "), b.helps).After(10 * time.Second)
 		}
 	}
 	return nil
