@@ -145,6 +145,10 @@ func (c *client) publish(ctx context.Context, kind string, entries ...entry) (ui
 			o.err = errNoAnswer
 			return requestTimeout
 		}
+		if c.runs.outlived(entries) {
+			o.err = errNoAnswer
+			return requestTimeout
+		}
 		o.value, o.err = c.write(entries...)
 		if c.loses(a) {
 			o.err = errNoAnswer

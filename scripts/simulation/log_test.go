@@ -1,12 +1,14 @@
 package simulation
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"ao/nats/stream"
 	"ao/nats/subject"
+	"ao/shared/run"
 )
 
 // runsLog is the simulated stream RUNS: every subject takes one message, ever. Only the loop changes it.
@@ -59,11 +61,15 @@ func (l *runsLog) append(entries ...entry) (seq uint64, err error) {
 	return seq, nil
 }
 
-// outlived reports whether a claim was on its way until what it claims was removed. Records are kept for days, so that
-// is not played: nothing would refuse the claim.
+// outlived reports whether a worker's claim was on its way until what it claims was removed. Records are kept for days,
+// so that is not played: nothing would refuse the claim.
 func (l *runsLog) outlived(entries []entry) bool {
 	rec, err := subject.Parse(entries[0].Subject)
-	return err == nil && rec.Kind == subject.ClaimedKind &&
+	if err != nil || rec.Kind != subject.ClaimedKind {
+		return false
+	}
+	var c run.Claim
+	return json.Unmarshal(entries[0].Body, &c) == nil && c.RunnerID != "" &&
 		len(l.read(subject.QueuedOf(rec.Partition, rec.Run), 0, 1)) == 0
 }
 
