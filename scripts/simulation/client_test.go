@@ -53,6 +53,7 @@ func (c *client) disconnect() {
 func (c *client) reconnect() {
 	if !c.up {
 		c.up, c.returns, c.since = true, c.returns+1, time.Now()
+		c.oracle.listens(c.name)
 		c.notify()
 	}
 }

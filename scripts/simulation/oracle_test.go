@@ -415,7 +415,7 @@ func (o *oracle) stuck() {
 	}
 }
 
-// listens notes that a coordinator starts.
+// listens notes that a coordinator starts, or is connected again.
 func (o *oracle) listens(name string) {
 	o.hearing.Lock()
 	defer o.hearing.Unlock()

@@ -30,7 +30,13 @@ func (c *client) EnsureTaskQueue(ctx context.Context, queue string, start uint64
 
 // DeleteTaskQueue is bus.Queues'.
 func (c *client) DeleteTaskQueue(ctx context.Context, queue string) error {
-	_, err := ask(ctx, c, "queue", func() (bool, error) { delete(c.consumers, queue); return true, nil })
+	_, err := ask(ctx, c, "queue", func() (bool, error) {
+		if q := c.consumers[queue]; q != nil {
+			c.redeliver(queue, 0, q.next)
+		}
+		delete(c.consumers, queue)
+		return true, nil
+	})
 	return err
 }
 
