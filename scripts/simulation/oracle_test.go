@@ -92,6 +92,9 @@ var ids = regexp.MustCompile(`run_[0-9a-f]{32}`)
 func (o *oracle) found() bool { return len(o.wrong) > 0 }
 
 func (o *oracle) fail(format string, args ...any) {
+	if o.losses.beyond { // nothing is promised any more
+		return
+	}
 	o.wrong = append(o.wrong, fmt.Sprintf("%s: ", time.Since(o.began).Truncate(time.Millisecond))+
 		fmt.Sprintf(format, args...))
 }
@@ -131,7 +134,7 @@ func (o *oracle) begun(a *attempt) {
 		o.fail("run %s was started, and its session has nothing to resume", a.ID)
 	}
 	twice := o.losses.claims[a.Key] && !o.losses.again[a.ID]
-	if o.starts[a.Key] > 1 && !o.losses.beyond && (!o.damaged[a.SessionID] || twice) {
+	if o.starts[a.Key] > 1 && (!o.damaged[a.SessionID] || twice) {
 		o.fail("attempt %d of run %s was begun %d times", a.Attempt, a.ID, o.starts[a.Key])
 	}
 }
@@ -265,9 +268,6 @@ func (o *oracle) rules() ledger.Rules {
 
 // audit asks the ledger.
 func (o *oracle) audit(final bool) {
-	if o.losses.beyond {
-		return
-	}
 	report := o.book.Close(time.Now().UTC(), o.read)
 	for _, x := range report.Wrong {
 		if !final && slices.Contains(late, x.Kind) || o.excused(x) {
