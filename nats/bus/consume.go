@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -21,7 +22,7 @@ func (s *callbackError) Error() string { return s.err.Error() }
 
 // consume runs an ephemeral consumer, which must be created within the timeout. It calls started with the
 // number of pending messages, then f with each message in order. It returns when ctx or the link ends, a callback
-// fails, or a message may be lost.
+// fails, or a message may be lost. When it has returned, f is neither running nor called again.
 func (b *Conn) consume(
 	ctx context.Context, link *link, stream string, from jetstream.ConsumerConfig, timeout time.Duration,
 	started func(pending uint64) error, f func(jetstream.Msg, origin) error,
@@ -47,9 +48,12 @@ func (b *Conn) consume(
 		default: // an earlier error counts
 		}
 	}
-	var last uint64 // the last consumer sequence
+	var calling sync.Mutex // held while f runs: a subscription says that it is closed before its last callback is done
+	var last uint64        // the last consumer sequence
 	broken := false
 	messages, err := c.Consume(func(m jetstream.Msg) {
+		calling.Lock()
+		defer calling.Unlock()
 		if broken {
 			return
 		}
@@ -73,7 +77,9 @@ func (b *Conn) consume(
 	}
 	defer func() {
 		messages.Stop()
-		<-messages.Closed()
+		calling.Lock()
+		defer calling.Unlock()
+		broken = true
 	}()
 	select {
 	case err := <-failed:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -85,6 +86,31 @@ func TestFollowLivesThroughKilledServers(t *testing.T) {
 		s, err = b.State(t.Context())
 		return err == nil && seen.Load() == s.Last
 	})
+}
+
+// TestFollowEndsAfterItsCallback: who ends a Follow may use what its callback used; the race detector tells.
+func TestFollowEndsAfterItsCallback(t *testing.T) {
+	b := natstest.Bus(t)
+	e := bus.Entry{Subject: subject.Ended("7", "run_a", "k"), Body: []byte("x")}
+	if _, err := b.Append(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		inside := false
+		b.Follow(ctx, subject.Runs, 0, nil, func(bus.Message) error {
+			inside = true
+			cancel()
+			for range 20_000 {
+				runtime.Gosched()
+			}
+			inside = false
+			return nil
+		})
+		if inside {
+			t.Fatal("Follow has returned while its callback runs")
+		}
+	}
 }
 
 func TestFollowFromTheMiddleWithFilters(t *testing.T) {
