@@ -50,8 +50,9 @@ func (x *Overlay) ExpireIdle(patience time.Duration) {
 	})
 }
 
-// Started notes that a runner reports its executor as running.
+// Started notes that a runner reports its executor as running. Any time can be shown: it is kept as a row keeps it.
 func (x *Overlay) Started(id, key string, at time.Time) {
+	at = moment(nanos(at))
 	known := read(x.p, func(f *reducer) bool {
 		r := f.run(id)
 		return r == nil || r.live == nil || r.live.snap.Started != nil

@@ -109,3 +109,49 @@ func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
 		t.Errorf("%s: %v", answer, err)
 	}
 }
+
+// A worker cannot make answers unreadable for others: JSON holds no time whose year in UTC is beyond 9999.
+func TestImpossibleTimesOfAWorker(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"9999-12-31T23:59:59Z", "9999-12-31T23:59:59-23:00", "0000-01-01T00:00:00+23:00"} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			at, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := start(t)
+			keys, gate := make(chan string, 1), make(chan struct{})
+			defer close(gate)
+			w := s.work(func(q run.Queued) run.Outcome {
+				if q.Attempt == 1 {
+					return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "broken", "Broken")}
+				}
+				keys <- q.Key
+				<-gate
+				return done(`1`)
+			}, echo("tool"))
+			w.mu.Lock()
+			w.silent, w.clock = true, at
+			w.mu.Unlock()
+			acc := s.submit(`{"agent_name":"tool","max_attempts":2}`)
+			beat, err := json.Marshal(runnerapi.Heartbeat{RunnerID: w.id, Instance: w.runner.Instance, At: at,
+				Attempts: []runnerapi.Attempt{
+					{RunID: acc.RunID, SessionID: acc.SessionID, Key: <-keys, StartedAt: &at}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.until(acc.RunID, run.Claimed)
+			if answer, err := s.bus.Request(t.Context(), subject.Heartbeats(w.id), beat); err != nil {
+				t.Fatalf("%s: %v", answer, err)
+			}
+			one, session := "/runs/"+acc.RunID, "/sessions/"+acc.SessionID
+			for _, path := range []string{"/runs", "/runs?format=csv", one, one + "/explain",
+				session, session + "/tree", "/runners", "/status"} {
+				if g := s.get(path); g.status != 200 {
+					t.Errorf("%s: %d %s", path, g.status, g.body)
+				}
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -232,8 +233,9 @@ type worker struct {
 	stops    map[string]chan struct{} // by key: closed when the run is to stop
 	said     map[string]uint64        // by key: sequence of the attempt's last event
 	silent   bool
-	old      bool // it is of a version that proves no events
-	lies     bool // it ends runs with an output schema itself
+	clock    time.Time // of its claims; zero: now
+	old      bool      // it is of a version that proves no events
+	lies     bool      // it ends runs with an output schema itself
 	lanes    map[string]bool
 	take     func(lane string)
 }
@@ -349,8 +351,11 @@ func (w *worker) free() bool {
 func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop chan struct{}) {
 	defer w.leave(q.Key)
 	t, b, part := w.stack.t, w.stack.bus, subject.Partition(q.SessionID)
+	w.mu.Lock()
+	at := cmp.Or(w.clock, time.Now())
+	w.mu.Unlock()
 	claim, _ := json.Marshal(run.Claim{V: run.Version, SessionID: q.SessionID, RunnerID: w.id,
-		Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: time.Now(), SignsEvents: !w.old})
+		Instance: w.runner.Instance, Nonce: q.Key + w.id, Attempt: q.Attempt, At: at, SignsEvents: !w.old})
 	if _, err := b.Append(ctx, bus.Entry{Subject: subject.Claimed(part, q.ID, q.Key), Body: claim}); err != nil {
 		if errors.Is(err, bus.ErrTaken) {
 			d.Ack()

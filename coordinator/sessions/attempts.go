@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"ao/coordinator/projection"
 	"ao/nats/subject"
@@ -61,7 +62,7 @@ func (a attempts) read(ctx context.Context, session, id string, attempt int) (on
 	if err != nil || json.Unmarshal(m.Body, &c) != nil || c.RunnerID == "" {
 		return one, false
 	}
-	claimedAt := c.At.UTC()
+	claimedAt := time.Unix(0, c.At.UnixNano()).UTC() // any time can be shown, as in a row of the projection
 	one.RunnerID, one.ClaimedAt = c.RunnerID, &claimedAt
 	m, err = a.stream.Last(ctx, subject.Ended(part, id, key))
 	if err == nil {
