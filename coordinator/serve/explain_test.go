@@ -72,6 +72,24 @@ func steps(e explain.Explanation) string {
 	return strings.Join(all, " ")
 }
 
+// TestExplainAClaim: until its runner's next heartbeat nobody knows whether a claimed run's executor was started.
+func TestExplainAClaim(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	wait, free := hold()
+	defer free()
+	var secret secrets
+	w := s.work(secret.noting(wait), echo("tool"))
+	w.silence()
+	acc := s.submit(`{"agent_name":"tool"}`)
+	s.until(acc.RunID, run.Claimed)
+	e := s.explain(acc.RunID, &secret)
+	if !strings.HasPrefix(e.Summary, "Runner "+w.id+" claimed it ") ||
+		!strings.Contains(e.Summary, " ago. It has not reported yet that its executor runs.") {
+		t.Errorf("%q", e.Summary)
+	}
+}
+
 // TestExplainTheEnd: how runs ended, in order and with who did what; nothing of a deleted one.
 func TestExplainTheEnd(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,7 @@ func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Ob
 		return o, fmt.Sprintf("It has been running on runner %s for %s.", o.Runner, span(now.Sub(began))) +
 			heardOf(o, now) + limit(r, now)
 	}
-	return o, fmt.Sprintf("Runner %s claimed it %s ago. Its executor has not started yet.", o.Runner,
+	return o, fmt.Sprintf("Runner %s claimed it %s ago. It has not reported yet that its executor runs.", o.Runner,
 		span(now.Sub(began))) + heardOf(o, now)
 }
 
