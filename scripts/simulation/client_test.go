@@ -125,7 +125,7 @@ func (c *client) publish(ctx context.Context, kind string, entries ...entry) (ui
 		case c.runs.down:
 			o.err = errNoAnswer
 			return requestTimeout
-		case len(entries) > 1 && c.tearing != nil && a.fate%4 == 0:
+		case c.tears(a, entries):
 			c.tear(c, entries)
 			o.err = errNoAnswer
 			return requestTimeout
@@ -169,7 +169,7 @@ func (c *client) publish(ctx context.Context, kind string, entries ...entry) (ui
 	return o.value, o.err
 }
 
-// hold has a write in flight, which refuses others, and may be lost with its leader.
+// hold has a write in flight, which refuses others, and may be lost with its leader. Its caller may give up before.
 func (c *client) hold(a *act, entries []entry) {
 	for _, e := range entries {
 		if c.runs.bySubject[e.Subject] != 0 || c.runs.held[e.Subject] {
@@ -180,7 +180,7 @@ func (c *client) hold(a *act, entries []entry) {
 		c.runs.held[e.Subject] = true
 	}
 	lost, ends := a.fate%2 == 0, c.runs.ends
-	c.loop.after(time.Duration(a.fate%1500)*time.Millisecond, "write in flight of "+c.name, func() {
+	c.loop.after(time.Duration(a.fate%4000)*time.Millisecond, "write in flight of "+c.name, func() {
 		for _, e := range entries {
 			delete(c.runs.held, e.Subject)
 		}

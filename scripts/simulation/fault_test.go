@@ -139,6 +139,15 @@ func (w *world) absence(kind string, away time.Duration) {
 	}
 }
 
+// tears reports whether this is the batch that is torn: any, or one that ends a run which waits.
+func (w *world) tears(a *act, entries []entry) bool {
+	if w.tearing == nil || len(entries) < 2 {
+		return false
+	}
+	rec, err := subject.Parse(entries[0].Subject)
+	return err == nil && rec.Kind == subject.ClaimedKind || w.tearing.Who%2 == 0 && a.fate%4 == 0
+}
+
 // tear crashes NATS after the first records of a batch.
 func (w *world) tear(c *client, entries []entry) {
 	f := *w.tearing

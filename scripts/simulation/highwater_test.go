@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator/highwater"
+	"ao/coordinator/ledger"
 	"ao/nats/subject"
 )
 
@@ -119,6 +120,10 @@ func (w *world) accept() {
 		c := w.coordinators[0]
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		report, err := c.auditor.Ledger(ctx)
+		if err == nil {
+			count := func() time.Duration { w.oracle.counts(report); return 0 }
+			_ = w.loop.call(ctx, &act{key: "admin counts", do: count})
+		}
 		open := slices.ContainsFunc(report.Damages, func(d highwater.Damage) bool { return d.ResolvedAt == nil })
 		if err == nil && !open {
 			_, err = c.auditor.AcceptDamage(ctx)
@@ -127,6 +132,14 @@ func (w *world) accept() {
 		if err == nil && !open {
 			return
 		}
+	}
+}
+
+// counts checks that the ledger tells of records that a single server cannot read.
+func (o *oracle) counts(report ledger.Report) {
+	known := func(d highwater.Damage) bool { return d.Unreadable }
+	if len(o.world.runs.rotten) > 0 && !o.world.runs.clustered && !slices.ContainsFunc(report.Damages, known) {
+		o.fail("the ledger does not tell of %d records that NATS cannot read", len(o.world.runs.rotten))
 	}
 }
 

@@ -124,8 +124,11 @@ func newStory(seed uint64) story {
 	for range faults {
 		f := faultEvent{At: time.Second + within(activeTime-4*time.Second), What: everyFault[r.IntN(len(everyFault))],
 			For: 300*time.Millisecond + within(5*time.Second), Who: r.IntN(6)}
-		if s.Clustered && r.IntN(5) == 0 {
+		switch {
+		case s.Clustered && r.IntN(5) == 0:
 			f.What = inFlight
+		case f.What == cutCoordinator && f.Who%2 == 0: // for longer than a runner without heartbeat is kept
+			f.For += removeAfter
 		}
 		s.Faults = append(s.Faults, f)
 	}
@@ -145,8 +148,8 @@ func newStory(seed uint64) story {
 }
 
 // meanwhile returns what others ask for at the moment in which it matters: a stop when an attempt fails, and a resume
-// when a session is deleted, or its first run is stopped. A halt is a stop right after a failure, of which its
-// coordinator does not know yet. The coordinator dies once it has asked for the stop.
+// when a session is deleted, its first run is stopped, or takes long. A halt is a stop right after a failure, of which
+// its coordinator does not know yet. The coordinator dies once it has asked for the stop.
 func meanwhile(r *rand.Rand, q request) (more []request) {
 	other := request{N: requests + q.N, Of: q.Of, At: q.At + time.Duration(r.IntN(20))*time.Millisecond, With: q.With}
 	switch {
@@ -156,6 +159,9 @@ func meanwhile(r *rand.Rand, q request) (more []request) {
 			other.What = "halt"
 		}
 		other.At += time.Duration(q.With.Work.Takes+20+r.IntN(80)) * time.Millisecond
+	case q.What == "start" && q.With.Work.Takes > 3000: // a turn that waits for long
+		other.What, other.Of = "resume", q.N
+		other.With.Work.Takes = 200 + r.IntN(2000)
 	case q.What == "delete" || q.What == "stop" && r.IntN(2) == 0:
 		other.What = "resume"
 	default:
