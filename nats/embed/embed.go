@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"golang.org/x/time/rate"
 )
 
 // Config configures the server.
@@ -76,7 +78,7 @@ func Start(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := &logger{log: cmp.Or(c.Log, slog.Default()), fatal: make(chan string, 1)}
+	log := newLogger(cmp.Or(c.Log, slog.Default()))
 	s := &Server{dir: c.StoreDir, opts: opts, credentials: own, tls: opts.TLSConfig != nil, log: log, lock: lock,
 		closing: make(chan struct{}), staging: newStaging(c, log.log)}
 	if err := s.launch(); err != nil {
@@ -315,14 +317,34 @@ func (s *Server) stop() {
 	ns.WaitForShutdown()
 }
 
-// logger writes the server's messages to slog.
+// logger writes the server's messages to slog. Of those that clients cause it writes a bounded number: no client fills
+// a disk by what it is refused.
 type logger struct {
-	log   *slog.Logger
-	fatal chan string
+	log     *slog.Logger
+	fatal   chan string
+	clients *rate.Limiter
+	omitted atomic.Uint64 // messages about clients, since the last one that was written
+}
+
+func newLogger(log *slog.Logger) *logger {
+	return &logger{log: log, fatal: make(chan string, 1), clients: rate.NewLimiter(rate.Every(3*time.Second), 1000)}
 }
 
 func (l *logger) logf(level slog.Level, format string, v []any) {
-	l.log.Log(context.Background(), level, "nats-server", "text", fmt.Sprintf(format, v...))
+	if !l.log.Enabled(context.Background(), level) {
+		return
+	}
+	attrs := []any{"text", fmt.Sprintf(format, v...)}
+	if strings.Contains(format, " - cid:") { // the server's name of a client begins its messages
+		if !l.clients.Allow() {
+			l.omitted.Add(1)
+			return
+		}
+		if n := l.omitted.Swap(0); n > 0 {
+			attrs = append(attrs, "omitted", n)
+		}
+	}
+	l.log.Log(context.Background(), level, "nats-server", attrs...)
 }
 
 func (l *logger) Noticef(format string, v ...any) { l.logf(slog.LevelDebug, format, v) }

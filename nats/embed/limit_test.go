@@ -1,6 +1,11 @@
 package embed
 
 import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -17,5 +22,30 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	if most := uint64(max(opts.MaxConn, 0)); most < 64 || most > max(files.Cur/4, 64) || most > 64<<10 {
 		t.Errorf("%d connections with %d files, want a quarter, 64 at least", opts.MaxConn, files.Cur)
+	}
+}
+
+// What clients are refused is logged, and does not fill a disk.
+func TestRefusalsInTheLogAreBounded(t *testing.T) {
+	var log bytes.Buffer
+	s, err := Start(Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range 1200 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.URL(), "nats://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.WriteString(c, "GARBAGE\r\n")
+		if _, unread := io.Copy(io.Discard, c); err != nil || unread != nil {
+			t.Fatal(err, unread)
+		}
+		c.Close()
+	}
+	s.Close()
+	if n := strings.Count(log.String(), " - cid:"); n < 1000 || n > 1100 {
+		t.Errorf("%d lines about 1200 refusals, want the first 1000: %.500s", n, log.String())
 	}
 }
