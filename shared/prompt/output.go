@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
-// maxIndented is the largest schema that is shown indented, in bytes; a larger one is shown on one line.
+// maxIndented is how large JSON may get by being indented, in bytes; otherwise it is shown on one line.
 const maxIndented = 512 << 10
 
 // Format returns the request to answer in this schema. The schema's text cannot end the fence around it.
@@ -86,11 +87,7 @@ func middleCut(text string, most int) string {
 
 // pretty returns a schema indented by two spaces, with its keys in order.
 func pretty(schema json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Indent(&b, bytes.TrimSpace(schema), "", "  ") != nil || b.Len() > maxIndented {
-		return string(schema)
-	}
-	return b.String()
+	return strictjson.Indent(bytes.TrimSpace(schema), maxIndented)
 }
 
 // longest returns the length of the longest run of a character.

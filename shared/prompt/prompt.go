@@ -4,12 +4,13 @@ package prompt
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"strings"
 
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // callbackBlock reports children to their parent.
@@ -74,17 +75,12 @@ func (c Child) text(most int) string {
 	}
 }
 
-// result returns the indented data, or else the text. Data that will be truncated is not indented, which could make
-// it a hundred times larger.
+// result returns the data, or else the text. Data is indented unless it would have to be truncated then.
 func result(r *run.Result, most int) string {
 	switch {
 	case r == nil:
 	case len(r.Data) > 0 && !bytes.Equal(r.Data, []byte("null")):
-		var b bytes.Buffer
-		if most > 0 && len(r.Data) > most || json.Indent(&b, r.Data, "", "  ") != nil {
-			return string(r.Data)
-		}
-		return b.String()
+		return strictjson.Indent(r.Data, cmp.Or(most, maxIndented))
 	case r.Text != nil && strings.TrimSpace(*r.Text) != "":
 		return *r.Text
 	}

@@ -193,3 +193,12 @@ func TestDataStaysJSONWhateverIsInIt(t *testing.T) {
 		}
 	}
 }
+
+// A few KiB that nest deeply are not made to gigabytes: they stand on one line.
+func TestADeepResultStaysSmall(t *testing.T) {
+	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
+	child := Child{Status: run.Completed, Result: &run.Result{Data: json.RawMessage(deep)}}
+	if got := Callback([]Child{child}, 1<<20); !strings.Contains(got, deep) || len(got) > len(deep)+1<<10 {
+		t.Errorf("%d bytes: %.200s", len(got), got)
+	}
+}

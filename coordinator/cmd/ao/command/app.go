@@ -91,13 +91,7 @@ func (a *app) printPretty(raw json.RawMessage) error {
 	return a.print(a.safeJSON([]byte(indented(raw))), "\n")
 }
 
-func indented(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return b.String()
-}
+func indented(raw json.RawMessage) string { return strictjson.Indent(raw, 64<<20) }
 
 func (a *app) safeJSON(raw []byte) string {
 	if a.terminal {
