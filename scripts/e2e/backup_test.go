@@ -23,7 +23,7 @@ func TestBackupAndRestore(t *testing.T) {
 	agents := func(s *stack) {
 		s.agent("quick", `echo '{"quick":true}'`, "")
 		s.agent("held", `echo "$AGENT_ORCHESTRATOR_RUN_ID" >>`+begun+`; while [ ! -e `+gate+
-			` ]; do sleep 0.05; done; echo '{"held":true}'`, "")
+			` ]; do sleep 0.1; done; echo '{"held":true}'`, "")
 	}
 	agents(s)
 	w := s.worker()

@@ -24,7 +24,7 @@ import (
 const hookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // lineByLine prints a line whenever a file of that number appears, three in all.
-const lineByLine = `for n in 1 2 3; do while [ ! -e "$2-$n" ]; do sleep 0.02; done; echo "line $n" >&2; done; ` +
+const lineByLine = `for n in 1 2 3; do while [ ! -e "$2-$n" ]; do sleep 0.1; done; echo "line $n" >&2; done; ` +
 	`echo '{"n":3}'`
 
 // TestClients: the libraries of shared/clients give each event once and each run's end, while coordinators are killed

@@ -19,7 +19,7 @@ p=$(sed 's/.*"prompt":"\([^"]*\)".*/\1/' | cut -c1-40)
 echo "begin:$AGENT_SESSION_ID:$p" >> turns
 trap 'echo "end:$AGENT_SESSION_ID:$p" >> turns; exit 1' TERM
 case $p in
-wait-*) while [ ! -e "open-$p" ]; do sleep 0.02; done;;
+wait-*) while [ ! -e "open-$p" ]; do sleep 0.1; done;;
 esac
 echo "end:$AGENT_SESSION_ID:$p" >> turns
 case $p in

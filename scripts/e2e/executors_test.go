@@ -26,7 +26,7 @@ case "$document" in
 *'"prompt":"forks"'*)
   setsid sh -c 'trap "" TERM HUP; echo $$ >>forked; sleep 1000' &
   (sleep 1000 & echo $! >>forked) &
-  until [ "$(wc -l <forked 2>/dev/null || echo 0)" -ge 2 ]; do sleep 0.02; done
+  until [ "$(wc -l <forked 2>/dev/null || echo 0)" -ge 2 ]; do sleep 0.1; done
   echo '{"type":"result","result_text":"forked"}';;
 *) echo fine;;
 esac

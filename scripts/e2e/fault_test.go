@@ -50,7 +50,7 @@ func (s *stack) verify(ids []string) map[string]int {
 func TestWorkerKilledBeforeTheClaimLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	s.agent("slow", startNote+`while [ ! -e open ]; do sleep 0.02; done; echo '{"ok":true}'`, "")
+	s.agent("slow", startNote+`while [ ! -e open ]; do sleep 0.1; done; echo '{"ok":true}'`, "")
 	s.write("profiles/test.json",
 		`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../agents","max_concurrent_runs":1}`)
 	w := s.worker()

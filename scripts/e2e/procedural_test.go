@@ -188,7 +188,7 @@ while :; do sleep 1; done`,
 	})
 
 	s.story("a worker that is told to end lets its runs finish", func(s *stack) {
-		s.agent("later", `echo > started; while [ ! -e go ]; do sleep 0.02; done; echo '"finished"'`, "")
+		s.agent("later", `echo > started; while [ ! -e go ]; do sleep 0.1; done; echo '"finished"'`, "")
 		w.stop()
 		w.start()
 		s.online("host-1")

@@ -73,7 +73,7 @@ func (r replica) write(name, text string) {
 func (r replica) define(n int) {
 	r.t.Helper()
 	r.write(fmt.Sprintf("tool/run-%d", n),
-		fmt.Sprintf("#!/bin/sh\nwhile [ ! -e open ]; do sleep 0.1; done\necho '{\"n\":%d}'\n", n))
+		fmt.Sprintf("#!/bin/sh\nwhile [ ! -e open ]; do sleep 0.5; done\necho '{\"n\":%d}'\n", n))
 	r.write("tool/agent.json", fmt.Sprintf(`{"name":"tool","command":"./run-%d"}`, n))
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // gate is an agent's script that records its start and waits for a file before it ends.
-const gate = `echo $$ >> "began-$2"; while [ ! -e "open-$2" ]; do sleep 0.02; done; echo "{\"gate\":\"$2\"}"`
+const gate = `echo $$ >> "began-$2"; while [ ! -e "open-$2" ]; do sleep 0.1; done; echo "{\"gate\":\"$2\"}"`
 
 func (s *stack) waitGate(name string) {
 	s.t.Helper()
@@ -311,7 +311,7 @@ func TestRuns(t *testing.T) {
 			`{"type":"procedural","command":"ao-procedural-exec","agents_dir":"../single","max_concurrent_runs":1}`)
 		s.write("single/turn/agent.json", `{"name":"turn","command":"./run"}`)
 		s.write("single/turn/run", "#!/bin/sh\n"+
-			`echo "$2" >> order; while [ ! -e open-order ]; do sleep 0.02; done; echo 1`+"\n")
+			`echo "$2" >> order; while [ ! -e open-order ]; do sleep 0.1; done; echo 1`+"\n")
 		s.runner("one", "AO_PROFILES=one")
 		s.online("one")
 		var ids, want []string

@@ -49,11 +49,11 @@ func TestAPausedWorkersEndRecordIsRefused(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	s.agent("late", startNote+
-		`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.02; done; echo '{"evidence":"of the late one"}'`, "")
+		`echo $$ >> lates; while [ ! -e open-late ]; do sleep 0.1; done; echo '{"evidence":"of the late one"}'`, "")
 	s.agent("hang", startNote+`trap "" TERM; echo $$ >> hangs; while :; do sleep 0.1; done`, "")
 	s.agent("quick", startNote+`echo '{"ok":true}'`, "")
 	s.agent("twice",
-		`echo $$ >> twices; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || while :; do echo more; sleep 0.02; done`,
+		`echo $$ >> twices; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || while :; do echo more; sleep 0.1; done`,
 		`"max_attempts":2`)
 	w := s.worker()
 	late, hang, twice := s.run(`{"agent_name":"late"}`), s.run(`{"agent_name":"hang"}`), s.run(`{"agent_name":"twice"}`)
@@ -102,7 +102,7 @@ func TestAPausedWorkersEndRecordIsRefused(t *testing.T) {
 func TestNothingOfATreeIsLeft(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	const hold = `while [ ! -e open-end ]; do sleep 0.05; done
+	const hold = `while [ ! -e open-end ]; do sleep 0.1; done
 `
 	trees := map[string]string{
 		"grandchildren that ignore SIGTERM": `sh -c 'trap "" TERM; echo $$ >> pids; (echo >> pids; while :; do sleep ` +
@@ -245,7 +245,7 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 	s := up(t)
 	s.agent("twice", `trap "" TERM; echo $$ >> first; [ "$AGENT_ORCHESTRATOR_ATTEMPT" = 1 ] || { echo `+
 		`"{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"; exit; }; while :; do sleep 0.1; done`, `"max_attempts":2`)
-	s.agent("once", startNote+`echo $$ >> once; while [ ! -e open-once ]; do sleep 0.02; done; echo '{"ok":true}'`, "")
+	s.agent("once", startNote+`echo $$ >> once; while [ ! -e open-once ]; do sleep 0.1; done; echo '{"ok":true}'`, "")
 	w := s.worker()
 	twice, once := s.run(`{"agent_name":"twice"}`), s.run(`{"agent_name":"once"}`)
 	s.until("both have begun", func() bool { return len(s.lines("first")) == 1 && len(s.lines("once")) == 1 })

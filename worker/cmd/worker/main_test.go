@@ -102,7 +102,7 @@ func profiles(t *testing.T) string {
 	write(t, dir+"/nofolder.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"nowhere"}`)
 	write(t, dir+"/agents/wait/agent.json", `{"name":"wait","command":"./wait.sh"}`)
 	write(t,
-		dir+"/agents/wait/wait.sh", "#!/bin/sh\nwhile [ ! -e \"$2\" ]; do sleep 0.02; done\necho '{\"waited\":true}'\n")
+		dir+"/agents/wait/wait.sh", "#!/bin/sh\nwhile [ ! -e \"$2\" ]; do sleep 0.1; done\necho '{\"waited\":true}'\n")
 	write(t, dir+"/agents/gone/agent.json", `{"name":"gone","command":"./gone.sh"}`)
 	return dir
 }
