@@ -26,7 +26,7 @@ func (s *callbackError) Error() string { return s.err.Error() }
 func (b *Conn) consume(
 	ctx context.Context, link *link, stream string, from jetstream.ConsumerConfig, timeout time.Duration,
 	started func(pending uint64) error, f func(jetstream.Msg, origin) error,
-) error {
+) (err error) {
 	from.AckPolicy, from.InactiveThreshold = jetstream.AckNonePolicy, time.Minute
 	from.MemoryStorage, from.Replicas = true, 1
 	create, done := context.WithTimeout(ctx, max(timeout, firstTryTimeout)) // a server that has just died never replies
@@ -51,6 +51,7 @@ func (b *Conn) consume(
 	var calling sync.Mutex // held while f runs: a subscription says that it is closed before its last callback is done
 	var last uint64        // the last consumer sequence
 	broken := false
+	var said error // by the last callback: it counts more than a link that ended meanwhile
 	messages, err := c.Consume(func(m jetstream.Msg) {
 		calling.Lock()
 		defer calling.Unlock()
@@ -64,7 +65,7 @@ func (b *Conn) consume(
 			err = f(m, o)
 		}
 		if err != nil {
-			broken = true
+			broken, said = true, err
 			fail(err)
 		}
 	}, jetstream.PullMaxMessagesWithBytesLimit(followBatch, followBytes), jetstream.PullExpiry(pullExpires),
@@ -80,6 +81,9 @@ func (b *Conn) consume(
 		calling.Lock()
 		defer calling.Unlock()
 		broken = true
+		if said != nil {
+			err = said
+		}
 	}()
 	select {
 	case err := <-failed:

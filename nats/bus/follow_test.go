@@ -113,6 +113,29 @@ func TestFollowEndsAfterItsCallback(t *testing.T) {
 	}
 }
 
+// TestAFailureCountsMoreThanALostLink: what a callback failed with ends the Follow, even if NATS ended meanwhile.
+func TestAFailureCountsMoreThanALostLink(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	b := p.Bus(t)
+	e := bus.Entry{Subject: subject.Ended("7", "run_a", "k"), Body: []byte("x")}
+	if _, err := b.Append(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	calls, stop := 0, errors.New("stop")
+	err := b.Follow(t.Context(), subject.Runs, 0, nil, func(bus.Message) error {
+		if calls++; calls == 1 {
+			p.Kill()
+			natstest.Until(t, "the link is lost", func() bool { return !b.Connected() })
+			p.Start()
+		}
+		return stop
+	})
+	if !errors.Is(err, stop) || calls != 1 {
+		t.Errorf("%v after %d calls, want %v after one", err, calls, stop)
+	}
+}
+
 func TestFollowFromTheMiddleWithFilters(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
