@@ -305,6 +305,7 @@ func (s *Server) Close() {
 		close(s.closing)
 		s.watcher.Wait()
 		s.stop()
+		s.log.close()
 		s.staging.close()
 		s.lock.Close()
 	})
@@ -334,8 +335,9 @@ func (l *logger) logf(level slog.Level, format string, v []any) {
 	if !l.log.Enabled(context.Background(), level) {
 		return
 	}
-	attrs := []any{"text", fmt.Sprintf(format, v...)}
-	if strings.Contains(format, " - cid:") { // the server's name of a client begins its messages
+	text := fmt.Sprintf(format, v...)
+	attrs := []any{"text", text}
+	if strings.Contains(text, " - cid:") { // the server names the client
 		if !l.clients.Allow() {
 			l.omitted.Add(1)
 			return
@@ -345,6 +347,13 @@ func (l *logger) logf(level slog.Level, format string, v []any) {
 		}
 	}
 	l.log.Log(context.Background(), level, "nats-server", attrs...)
+}
+
+// close says how many of the last messages were left out.
+func (l *logger) close() {
+	if n := l.omitted.Swap(0); n > 0 {
+		l.log.Warn("nats-server", "text", "messages about clients were left out", "omitted", n)
+	}
 }
 
 func (l *logger) Noticef(format string, v ...any) { l.logf(slog.LevelDebug, format, v) }

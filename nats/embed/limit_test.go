@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -27,7 +28,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 // What clients are refused is logged, and does not fill a disk.
 func TestRefusalsInTheLogAreBounded(t *testing.T) {
-	var log bytes.Buffer
+	var log lines
 	s, err := Start(Config{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,29 @@ func TestRefusalsInTheLogAreBounded(t *testing.T) {
 		c.Close()
 	}
 	s.Close()
-	if n := strings.Count(log.String(), " - cid:"); n < 1000 || n > 1100 {
-		t.Errorf("%d lines about 1200 refusals, want the first 1000: %.500s", n, log.String())
+	text := log.String()
+	if n := strings.Count(text, " - cid:"); n < 1000 || n > 1100 {
+		t.Errorf("%d lines about 1200 refusals, want the first 1000: %.500s", n, text)
 	}
+	if !strings.Contains(text, "omitted=") {
+		t.Errorf("the log does not say how many are left out: %.500s", text)
+	}
+}
+
+// lines is a log that several goroutines write.
+type lines struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Buffer.String()
 }
