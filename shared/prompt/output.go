@@ -11,7 +11,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// maxIndented is how large JSON may get by being indented, in bytes; otherwise it is shown on one line.
+// maxIndented is how large the JSON in a text may get by being indented, in bytes; otherwise it is shown on one line.
 const maxIndented = 512 << 10
 
 // Format returns the request to answer in this schema. The schema's text cannot end the fence around it.

@@ -30,6 +30,7 @@ type Child struct {
 // of a child can start or end the block.
 func Callback(children []Child, most int) string {
 	var b strings.Builder
+	indented := cmp.Or(most, maxIndented) / max(1, len(children)) // a few KiB that nest deeply would be megabytes
 	if len(children) == 1 {
 		c := children[0]
 		head, ask := "## Child Result", "Please continue with the orchestration based on this result."
@@ -37,7 +38,7 @@ func Callback(children []Child, most int) string {
 			head, ask = "## Error", "Please handle this failure and continue with the orchestration."
 		}
 		fmt.Fprintf(&b, "<%s session=%q status=%q>\n%s\n\n%s\n</%[1]s>\n\n%[6]s", callbackBlock.tag, c.SessionID,
-			string(c.Status), head, c.shown(most), ask)
+			string(c.Status), head, c.shown(most, indented), ask)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "<%s type=\"aggregated\" count=\"%d\">\n", callbackBlock.tag, len(children))
@@ -45,15 +46,15 @@ func Callback(children []Child, most int) string {
 		if i > 0 {
 			b.WriteString("\n---\n\n")
 		}
-		fmt.Fprintf(&b, "### Child: %s (status: %s)\n\n%s\n", c.SessionID, c.Status, c.shown(most))
+		fmt.Fprintf(&b, "### Child: %s (status: %s)\n\n%s\n", c.SessionID, c.Status, c.shown(most, indented))
 	}
 	fmt.Fprintf(&b, "</%s>\n\nPlease continue with the orchestration based on these results.", callbackBlock.tag)
 	return b.String()
 }
 
-// shown returns the child's text, truncated and neutralized.
-func (c Child) shown(most int) string {
-	text := c.text(most)
+// shown returns the child's text, truncated and neutralized. indented is how large its data may get by being indented.
+func (c Child) shown(most, indented int) string {
+	text := c.text(indented)
 	if most <= 0 || len(text) <= most {
 		return callbackBlock.neutralize(text)
 	}
@@ -62,10 +63,10 @@ func (c Child) shown(most int) string {
 		callbackBlock.neutralize(head), len(text)-len(head), c.RunID)
 }
 
-func (c Child) text(most int) string {
+func (c Child) text(indented int) string {
 	switch {
 	case c.Status == run.Completed:
-		return result(c.Result, most)
+		return result(c.Result, indented)
 	case c.Error != nil && c.Error.Message != "":
 		return c.Error.Message
 	case c.Status == run.Stopped:
@@ -75,12 +76,12 @@ func (c Child) text(most int) string {
 	}
 }
 
-// result returns the data, or else the text. Data is indented unless it would have to be truncated then.
-func result(r *run.Result, most int) string {
+// result returns the data, or else the text. Data is indented where that leaves it small enough.
+func result(r *run.Result, indented int) string {
 	switch {
 	case r == nil:
 	case len(r.Data) > 0 && !bytes.Equal(r.Data, []byte("null")):
-		return strictjson.Indent(r.Data, cmp.Or(most, maxIndented))
+		return strictjson.Indent(r.Data, indented)
 	case r.Text != nil && strings.TrimSpace(*r.Text) != "":
 		return *r.Text
 	}

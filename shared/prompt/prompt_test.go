@@ -2,6 +2,7 @@ package prompt
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -200,5 +201,9 @@ func TestADeepResultStaysSmall(t *testing.T) {
 	child := Child{Status: run.Completed, Result: &run.Result{Data: json.RawMessage(deep)}}
 	if got := Callback([]Child{child}, 1<<20); !strings.Contains(got, deep) || len(got) > len(deep)+1<<10 {
 		t.Errorf("%d bytes: %.200s", len(got), got)
+	}
+	child.Result.Data = json.RawMessage(deep[8900:9100])
+	if got := Callback(slices.Repeat([]Child{child}, 1000), 8<<20); len(got) > 10<<20 {
+		t.Errorf("%d bytes of 1,000 children", len(got))
 	}
 }
