@@ -50,9 +50,11 @@ func (x *Overlay) ExpireIdle(patience time.Duration) {
 	})
 }
 
-// Started notes that a runner reports its executor as running. Any time can be shown: it is kept as a row keeps it.
+// Started notes that a runner reports its executor as running. A time that is more than a year away is taken for now.
 func (x *Overlay) Started(id, key string, at time.Time) {
-	at = moment(nanos(at))
+	if now := time.Now().UTC(); now.Sub(at).Abs() > 365*24*time.Hour {
+		at = now
+	}
 	known := read(x.p, func(f *reducer) bool {
 		r := f.run(id)
 		return r == nil || r.live == nil || r.live.snap.Started != nil

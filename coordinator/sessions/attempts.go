@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
-	"time"
 
 	"ao/coordinator/projection"
 	"ao/nats/subject"
@@ -62,7 +61,10 @@ func (a attempts) read(ctx context.Context, session, id string, attempt int) (on
 	if err != nil || json.Unmarshal(m.Body, &c) != nil || c.RunnerID == "" {
 		return one, false
 	}
-	claimedAt := time.Unix(0, c.At.UnixNano()).UTC() // any time can be shown, as in a row of the projection
+	claimedAt := run.UTC(c.At)
+	if claimedAt.IsZero() { // as in the projection
+		claimedAt = m.Time.UTC()
+	}
 	one.RunnerID, one.ClaimedAt = c.RunnerID, &claimedAt
 	m, err = a.stream.Last(ctx, subject.Ended(part, id, key))
 	if err == nil {

@@ -210,9 +210,16 @@ func (d *Demands) read(raw []byte, name func([]byte) string) (wrong error) {
 // ParseTime returns the time of a JSON value, in UTC, zero for anything else.
 func ParseTime(v []byte) time.Time {
 	var t time.Time
-	err := t.UnmarshalJSON(v)
+	if t.UnmarshalJSON(v) != nil {
+		return time.Time{}
+	}
+	return UTC(t)
+}
+
+// UTC returns a time in UTC, zero for one that JSON does not hold.
+func UTC(t time.Time) time.Time {
 	t = t.UTC()
-	if err != nil || t.Year() < 1 || t.Year() > 9999 { // a time that could not be encoded again
+	if t.Year() < 1 || t.Year() > 9999 {
 		return time.Time{}
 	}
 	return t
