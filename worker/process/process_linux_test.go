@@ -20,6 +20,10 @@ import (
 	"ao/shared/clock/clocktest"
 )
 
+// What the main thread starts is taken for an orphan (orphans), as only Run starts programs in a worker. Tests start
+// others, too: so they run on other threads.
+func init() { runtime.LockOSThread() }
+
 // TestMain turns the test binary into the program of TestKilledWorkerLeavesNothing if asked to.
 func TestMain(m *testing.M) {
 	if os.Getenv("PROCESS_TEST_PRIVATE") != "" {
