@@ -50,7 +50,7 @@ func (x *Overlay) ExpireIdle(patience time.Duration) {
 	})
 }
 
-// Started notes that a runner reports its executor as running. A time that is more than a year away is taken for now.
+// Started notes that a runner reports its executor as running. For a time more than a year away it notes the present.
 func (x *Overlay) Started(id, key string, at time.Time) {
 	if now := time.Now().UTC(); now.Sub(at).Abs() > 365*24*time.Hour {
 		at = now
