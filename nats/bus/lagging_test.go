@@ -101,6 +101,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	if err := b.PutPart(t.Context(), "run_2.in", 0, part); err != nil {
 		t.Fatal(err)
 	}
+	c.Current() // a replica that has not heard of the part would list no such payload
 	if err := b.DropPayloads(t.Context(),
 		func(name string, _ time.Time) bool { return name == "run_2.in" }); err != nil {
 		t.Fatal(err)
