@@ -34,7 +34,7 @@ func smallClients(h *House) []string {
 					strings.TrimSpace(line)))
 			}
 		}
-		if ext != ".mod" {
+		if ext != ".mod" && !strings.HasSuffix(f.Path, "_test.go") {
 			lines[client] += number
 		}
 	}
