@@ -316,8 +316,9 @@ const (
 	piece     = 128
 )
 
-// Events returns a session's events after a position, and the position to continue from, which is never empty. An empty
-// position is before the oldest event kept. The limit is 50 by default, and at most 1000.
+// Events returns a session's events after a position, and the position to continue from, which is never empty. An
+// empty position is before the oldest event kept. The limit is 50 by default, and at most 1000. Conflict: the position
+// belongs to another history.
 func (x *Feed) Events(ctx context.Context, session, after string, limit int,
 ) (list []run.Event, next string, err error) {
 	p, err := parsePosition(after)
@@ -347,7 +348,10 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int,
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("events of %s: %w", session, err)
 	}
-	return g.list, g.p.String(), nil
+	if len(g.list) == 0 {
+		err = x.inHistory(ctx, p)
+	}
+	return g.list, g.p.String(), err
 }
 
 // paging builds a page of a session's events: it merges lifecycle events with the messages of EVENTS.

@@ -1,12 +1,14 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"ao/nats/subject"
 	"ao/shared/fault"
 )
 
@@ -41,6 +43,28 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 	return fault.Newf(fault.Unavailable,
 		"this coordinator has read up to position %d, not to %d yet; try again in a moment", w.p.Seq(), seq).
 		After(time.Second)
+}
+
+// inHistory refuses a position that nothing kept has reached: it belongs to another history.
+func (x *Feed) inHistory(ctx context.Context, p position) error {
+	if p.runs > x.p.Seq() {
+		runs, err := x.records.State(ctx)
+		if err != nil || p.runs > runs.Last {
+			return cmp.Or(err, error(beyond(p)))
+		}
+	}
+	if p.events > 0 {
+		events, err := x.records.StreamState(ctx, subject.Events)
+		if err != nil || p.events > events.Last {
+			return cmp.Or(err, error(beyond(p)))
+		}
+	}
+	return nil
+}
+
+func beyond(p position) *fault.Fault {
+	return fault.New(fault.Conflict, "position_unknown", "Position "+p.String()+
+		" is beyond the end of the history: leave after out, and read again from the start").With("field", "after")
 }
 
 // ParsePosition reads a position as readers send it: <runs>, or the id of a live stream's item, <runs>-<events>, of

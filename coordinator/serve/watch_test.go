@@ -103,6 +103,17 @@ func TestPositions(t *testing.T) {
 			t.Errorf("%s: %v", path, m)
 		}
 	}
+	events := "/sessions/" + r.SessionID + "/events?after="
+	end := into[struct{ Next string }](s.get(events), 200).Next
+	if page := into[struct{ Events []run.Event }](s.get(events+end), 200); len(page.Events) > 0 {
+		t.Errorf("after the end: got %v, want no event", page.Events)
+	}
+	recorded, reported, _ := strings.Cut(end, "-")
+	for _, beyond := range []string{"999999-" + reported, recorded + "-999999"} {
+		if m := s.get(events + beyond).want(409); m["error"] != "position_unknown" || m["field"] != "after" {
+			t.Errorf("after %s: got %v, want position_unknown", beyond, m)
+		}
+	}
 	if g := s.get("/agents"); g.header.Get("Ao-Position") != "" {
 		t.Error("agents are no part of the history")
 	}
