@@ -51,13 +51,11 @@ const (
 
 // Client calls one coordinator over HTTP.
 type Client struct {
-	base       string
-	token      string
-	http       *http.Client
-	reached    *atomic.Bool // a server has answered before, so no answer means an outage and not a wrong address
-	retryPause time.Duration
-	retryFor   time.Duration
-	notice     func(string)
+	base, token          string
+	http                 *http.Client
+	reached              *atomic.Bool // a server has answered before: no answer means an outage, not a wrong address
+	retryPause, retryFor time.Duration
+	notice               func(string)
 }
 
 // New returns a client. It checks the address but does not connect.
@@ -91,18 +89,13 @@ func New(c Config) (*Client, error) {
 		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
-
-		reached:    new(atomic.Bool),
+		reached: new(atomic.Bool), notice: notice,
 		retryPause: cmp.Or(c.RetryPause, 250*time.Millisecond), retryFor: cmp.Or(c.RetryFor, DefaultRetryFor),
-		notice: notice,
 	}, nil
 }
 
 // URL returns the coordinator's address.
 func (c *Client) URL() string { return c.base }
-
-// WithoutNotices returns a copy that gives no notices, for requests beside another that gives them.
-func (c *Client) WithoutNotices() *Client { return c.WithNotice(func(string) {}) }
 
 // WithNotice returns a copy that gives its notices to another function.
 func (c *Client) WithNotice(notice func(string)) *Client {

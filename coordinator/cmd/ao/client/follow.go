@@ -114,7 +114,8 @@ func (f *follower) advance(to string) {
 func (f *follower) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	res, err := f.connect(ctx, cancel)
+	call := Call{Path: []string{"sse", "sessions"}, Query: url.Values{"session_id": {f.session}}}
+	res, err := f.c.openStream(ctx, cancel, call, f.after)
 	if err != nil {
 		return err
 	}
@@ -161,11 +162,6 @@ func (f *follower) catchUp(ctx context.Context) error {
 		f.advance(at)
 	}
 	return err
-}
-
-func (f *follower) connect(ctx context.Context, cancel context.CancelFunc) (*http.Response, error) {
-	call := Call{Path: []string{"sse", "sessions"}, Query: url.Values{"session_id": {f.session}}}
-	return f.c.openStream(ctx, cancel, call, f.after)
 }
 
 // openStream opens a stream after a position; empty: from now on. The answer must begin within answerTimeout; after

@@ -51,7 +51,8 @@ func agentsCommand(a *app) *cobra.Command {
 		return err
 	})
 	c.AddCommand(agentShowCommand(a), agentPreviewCommand(a), agentNewCommand(a), agentCreateCommand(a),
-		agentUpdateCommand(a), agentDeleteCommand(a))
+		agentUpdateCommand(a), deleteCommand(a, "agents", &cobra.Command{Use: "delete AGENT", Args: oneAgent,
+			Short: "Delete an agent stored by the coordinator", ValidArgsFunction: completer{a}.agents}))
 	return c
 }
 
@@ -222,12 +223,4 @@ func saveAgent(ctx context.Context, a *app, call client.Call, done string) error
 		a.note("%s %s", b.Name, done)
 		return nil
 	})
-}
-
-func agentDeleteCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "delete AGENT", Short: "Delete an agent stored by the coordinator", Args: oneAgent,
-		ValidArgsFunction: completer{a}.agents,
-		RunE:              a.deleteArgument("agents"),
-	}
 }

@@ -32,21 +32,18 @@ type app struct {
 	now      func() time.Time
 	up       func(args []string) // runs the whole system; may be nil
 
-	url    string
-	token  string
-	ca     string
-	json   bool
-	client *client.Client
-	parsed bool // the command line is valid; later errors are not usage errors
+	url, token, ca string
+	json           bool
+	client         *client.Client
+	parsed         bool // the command line is valid; later errors are not usage errors
 }
 
 // connect creates the client after flags are parsed. It sends nothing.
 func (a *app) connect() error {
-	c, err := client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")),
-		Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")), Notice: func(s string) {
-			a.note("%s", s)
-		}})
-	a.client = c
+	var err error
+	a.client, err = client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")),
+		Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")),
+		Notice: func(s string) { a.note("%s", s) }})
 	return err
 }
 
@@ -178,19 +175,8 @@ func printList[T any](a *app, p client.Page, none string, table *screen.Table, a
 }
 
 // at and age format a time; empty for nil.
-func (a *app) at(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return screen.At(a.now(), *t)
-}
-
-func (a *app) age(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return screen.Age(a.now(), *t)
-}
+func (a *app) at(t *time.Time) string  { return screen.At(a.now(), *cmp.Or(t, new(time.Time))) }
+func (a *app) age(t *time.Time) string { return screen.Age(a.now(), *cmp.Or(t, new(time.Time))) }
 
 // readObject reads a JSON object from a source; noun names it in errors.
 func (a *app) readObject(noun, what string) ([]byte, error) {

@@ -110,8 +110,8 @@ func (p *progress) follow(ctx context.Context) (finish func()) {
 	following, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		err := p.app.client.WithoutNotices().Follow(following, p.session, "", func(at string) { p.after = at },
-			p.message)
+		silent := p.app.client.WithNotice(func(string) {}) // the poll beside it gives them
+		err := silent.Follow(following, p.session, "", func(at string) { p.after = at }, p.message)
 		if err != nil && following.Err() == nil {
 			p.app.note("its events cannot be shown: %v", err) // the wait continues
 		}

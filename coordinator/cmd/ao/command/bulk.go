@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -66,10 +65,7 @@ func (m *bulk) args(ids cobra.PositionalArgs) cobra.PositionalArgs {
 
 // body returns the members of the request, without cursor and expected count.
 func (m *bulk) body(now time.Time) (all []strictjson.Member, err error) {
-	put := func(key string, v any) {
-		raw, _ := strictjson.Encode(v) // cannot fail for strings and numbers
-		all = append(all, strictjson.Member{Key: key, Value: raw})
-	}
+	put := func(key string, v any) { all = append(all, member(key, v)) }
 	if m.limit < 0 || m.limit > maxListed {
 		return nil, usagef("limit must be from 1 to %d, got %d", maxListed, m.limit)
 	}
@@ -111,22 +107,13 @@ func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...str
 		a.note("no run matches")
 		return nil
 	}
-	meant := n
-	if m.limit > 0 {
-		meant = min(n, m.limit)
-	}
-	if err := m.confirm(a, fmt.Sprintf("%s %s", verb, plural(meant, noun))); err != nil {
+	if err := m.confirm(a, verb+" "+plural(min(n, cmp.Or(m.limit, n)), noun)); err != nil {
 		return err
 	}
-	key, cursor, refused, expect := cmp.Or(m.key, client.NewKey()), "", 0, numberMember("expect", n)
+	key, refused, last := cmp.Or(m.key, client.NewKey()), 0, member("expect", n)
 	for page := 1; ; page++ {
-		members := append(body[:len(body):len(body)], expect...)
-		if cursor != "" {
-			raw, _ := strictjson.Encode(cursor)
-			members = append(body[:len(body):len(body)], strictjson.Member{Key: "cursor", Value: raw})
-		}
 		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path,
-			Body: strictjson.Object(members), Key: fmt.Sprintf("%s.%d", key, page)})
+			Body: strictjson.Object(append(body[:len(body):len(body)], last)), Key: fmt.Sprintf("%s.%d", key, page)})
 		if err != nil {
 			return err
 		}
@@ -138,10 +125,10 @@ func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...str
 			return err
 		}
 		refused += len(done.Refused)
-		cursor = done.Next
-		if cursor == "" || m.limit > 0 {
+		if done.Next == "" || m.limit > 0 {
 			break
 		}
+		last = member("cursor", done.Next)
 	}
 	if refused > 0 {
 		return exitCode(exitFailed)
@@ -175,14 +162,16 @@ func (d bulkAnswer) show(a *app, doc json.RawMessage) error {
 	return a.print(b.String())
 }
 
-func numberMember(key string, n int) []strictjson.Member {
-	return []strictjson.Member{{Key: key, Value: json.RawMessage(strconv.Itoa(n))}}
+// member returns a member of a request; v is anything that encodes, such as strings and numbers.
+func member(key string, v any) strictjson.Member {
+	raw, _ := strictjson.Encode(v)
+	return strictjson.Member{Key: key, Value: raw}
 }
 
 // count returns how many runs match: the API reports it if the request expects none.
 func (m *bulk) count(ctx context.Context, a *app, body []strictjson.Member, path []string) (int, error) {
 	_, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path,
-		Body: strictjson.Object(append(body[:len(body):len(body)], numberMember("expect", 0)...))})
+		Body: strictjson.Object(append(body[:len(body):len(body)], member("expect", 0)))})
 	if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Fault.Code == "expect_mismatch" {
 		var f struct {
 			Count int `json:"count"`

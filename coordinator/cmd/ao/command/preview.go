@@ -170,8 +170,7 @@ func previewBody(a *app, what, params, prompt string) ([]byte, error) {
 		if err := agent.CheckName("agent", what); err != nil {
 			return nil, usageError{err}
 		}
-		raw, _ := strictjson.Encode(what) // a string
-		members = append(members, strictjson.Member{Key: "agent_name", Value: raw})
+		members = append(members, member("agent_name", what))
 	} else {
 		raw, err := a.readObject("definition", what)
 		if err != nil {
@@ -187,8 +186,7 @@ func previewBody(a *app, what, params, prompt string) ([]byte, error) {
 		}
 		members = append(members, strictjson.Member{Key: "parameters", Value: raw})
 	case prompt != "":
-		raw, _ := strictjson.Encode(map[string]string{"prompt": prompt})
-		members = append(members, strictjson.Member{Key: "parameters", Value: raw})
+		members = append(members, member("parameters", map[string]string{"prompt": prompt}))
 	}
 	return strictjson.Object(members), nil
 }

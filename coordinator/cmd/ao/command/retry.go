@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"ao/coordinator/cmd/ao/client"
@@ -30,12 +29,10 @@ const retryExample = `  ao retry run_…
 
 // retryFlags are the changes of a retry.
 type retryFlags struct {
-	given   []param.Argument
-	params  string
-	same    bool
-	timeout seconds
-	detach  bool
-	quiet   bool
+	given               []param.Argument
+	params              string
+	timeout             seconds
+	same, detach, quiet bool
 }
 
 func retryCommand(a *app) *cobra.Command {
@@ -78,10 +75,10 @@ func retryCommand(a *app) *cobra.Command {
 func (o retryFlags) body(ctx context.Context, a *app, id string) ([]byte, error) {
 	var all []strictjson.Member
 	if o.same {
-		all = append(all, strictjson.Member{Key: "in", Value: json.RawMessage(`"same_session"`)})
+		all = append(all, member("in", "same_session"))
 	}
 	if o.timeout != 0 {
-		all = append(all, numberMember("timeout_seconds", int(time.Duration(o.timeout)/time.Second))...)
+		all = append(all, member("timeout_seconds", int(time.Duration(o.timeout)/time.Second)))
 	}
 	if o.params == "" && len(o.given) == 0 {
 		return strictjson.Object(all), nil
@@ -95,7 +92,7 @@ func (o retryFlags) body(ctx context.Context, a *app, id string) ([]byte, error)
 
 // parameters returns the run's parameters with the given ones replaced.
 func (o retryFlags) parameters(ctx context.Context, a *app, id string) (json.RawMessage, error) {
-	answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodGet, Path: []string{"runs", id}})
+	answer, err := a.client.DoWithRetry(ctx, client.Call{Path: []string{"runs", id}})
 	if err != nil {
 		return nil, err
 	}
@@ -103,28 +100,9 @@ func (o retryFlags) parameters(ctx context.Context, a *app, id string) (json.Raw
 	if err := json.Unmarshal(answer.Doc, &r); err != nil {
 		return nil, err
 	}
-	raw := r.Parameters
-	if o.params != "" {
-		raw, err = a.readObject("params", o.params)
-		if err != nil {
-			return nil, err
-		}
-	}
-	base, err := param.ParseObject(raw)
-	if err != nil {
-		return nil, err
-	}
 	req := request{Type: run.Start, Agent: r.Agent}
 	if o.same {
 		req.Type = run.Resume
 	}
-	schema, err := schemaFor(ctx, a, req, o.given)
-	if err != nil {
-		return nil, err
-	}
-	parameters, err := param.Object(base, o.given, schema)
-	if err != nil {
-		return nil, parameterError{err}
-	}
-	return parameters, nil
+	return a.parameters(ctx, req, r.Parameters, o.params, o.given)
 }

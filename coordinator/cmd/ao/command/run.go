@@ -48,20 +48,13 @@ const runExample = `  ao run hello --param name=you
 // runFlags are the flags of `ao run` and `ao validate`.
 type runFlags struct {
 	given    []param.Argument // in the order given
-	params   string
-	session  string
-	resume   string
-	parent   string
-	dir      string
-	hostname string
-	profile  string
 	tags     []string
 	timeout  seconds
 	attempts int
 	callback bool
-	url      string
-	key      string
 	output   outputOptions
+
+	params, session, resume, parent, dir, hostname, profile, url, key string
 }
 
 // typedFlag adds parameters to a list. Several flags share one list, so the order of the command line is kept.
@@ -250,26 +243,37 @@ func requestBody(ctx context.Context, a *app, o runFlags, args []string) ([]byte
 	if err := o.output.apply(a, &req); err != nil {
 		return nil, err
 	}
-	var base []strictjson.Member
-	if o.params != "" {
-		raw, err := a.readObject("params", o.params)
-		if err != nil {
-			return nil, err
-		}
-		base, err = param.ParseObject(raw)
-		if err != nil {
-			return nil, err
-		}
-	}
-	schema, err := schemaFor(ctx, a, req, o.given)
+	var err error
+	req.Parameters, err = a.parameters(ctx, req, json.RawMessage(`{}`), o.params, o.given)
 	if err != nil {
 		return nil, err
 	}
-	req.Parameters, err = param.Object(base, o.given, schema)
+	return strictjson.Encode(req)
+}
+
+// parameters returns the parameters of a request: those of base or of a source instead, with the given ones.
+func (a *app) parameters(ctx context.Context, r request, base []byte, source string, given []param.Argument) (
+	json.RawMessage, error) {
+	if source != "" {
+		var err error
+		base, err = a.readObject("params", source)
+		if err != nil {
+			return nil, err
+		}
+	}
+	members, err := param.ParseObject(base)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := schemaFor(ctx, a, r, given)
+	if err != nil {
+		return nil, err
+	}
+	parameters, err := param.Object(members, given, schema)
 	if err != nil {
 		return nil, parameterError{err}
 	}
-	return strictjson.Encode(req)
+	return parameters, nil
 }
 
 // schemaFor returns the schema of the parameters. It is fetched only if an argument needs it.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -40,7 +41,8 @@ func (s *runScreen) watch(ctx context.Context, terminal fullScreen, of client.Ru
 	s.app.print(enterScreen)
 	defer func() { _ = s.app.print(leaveScreen) }()
 	ended := make(chan error, 1)
-	go func() { ended <- s.app.client.WithNotice(s.notice).WatchRuns(ctx, of, s.changes) }()
+	notice := func(text string) { s.update(func() { s.problem = text }) }
+	go func() { ended <- s.app.client.WithNotice(notice).WatchRuns(ctx, of, s.changes) }()
 	tick := time.NewTicker(topInterval)
 	defer tick.Stop()
 	for {
@@ -57,10 +59,6 @@ func (s *runScreen) watch(ctx context.Context, terminal fullScreen, of client.Ru
 		case <-tick.C:
 		}
 	}
-}
-
-func (s *runScreen) notice(text string) {
-	s.update(func() { s.problem = text })
 }
 
 // update changes the list and requests a repaint.
@@ -125,12 +123,8 @@ func (s *runScreen) put(r run.Run) {
 func (s *runScreen) render(height int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	state := "live"
-	if s.problem != "" {
-		state = screen.Line(s.problem)
-	}
 	head := fmt.Sprintf("ao runs  %s  %s  %s", screen.Line(s.app.client.URL()),
-		s.app.now().Local().Format(time.TimeOnly), state)
+		s.app.now().Local().Format(time.TimeOnly), cmp.Or(screen.Line(s.problem), "live"))
 	if len(s.runs) == 0 {
 		return []string{head, "", "no runs"}[:min(3, height)]
 	}

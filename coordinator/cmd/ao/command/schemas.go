@@ -44,7 +44,9 @@ never changes; a new version needs a new name.`,
 			table.Row(s.Name, screen.Age(a.now(), s.CreatedAt), a.lastCell(s.Description))
 		})
 	})
-	c.AddCommand(schemaShowCommand(a), schemaCreateCommand(a), schemaValidateCommand(a), schemaDeleteCommand(a))
+	c.AddCommand(schemaShowCommand(a), schemaCreateCommand(a), schemaValidateCommand(a),
+		deleteCommand(a, "schemas", &cobra.Command{Use: "delete NAME", Args: oneSchema,
+			Short: "Delete an output schema that no agent uses", ValidArgsFunction: completer{a}.schemas}))
 	return c
 }
 
@@ -95,20 +97,11 @@ func schemaCreateCommand(a *app) *cobra.Command {
 	return c
 }
 
-func schemaDeleteCommand(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "delete NAME", Short: "Delete an output schema that no agent uses", Args: oneSchema,
-		ValidArgsFunction: completer{a}.schemas,
-		RunE:              a.deleteArgument("schemas"),
-	}
-}
-
 // outputOptions are the flags for the output of a run.
 type outputOptions struct {
-	schema  string
-	name    string
-	retries retries
-	strict  bool
+	schema, name string
+	retries      retries
+	strict       bool
 }
 
 // retries is a flag for the number of corrections; nil: not given.

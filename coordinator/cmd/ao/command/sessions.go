@@ -32,18 +32,18 @@ func sessionsCommand(a *app) *cobra.Command {
 				screen.Age(a.now(), s.ModifiedAt))
 		})
 	})
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(deleteCommand(a, "sessions", &cobra.Command{
 		Use: "delete SESSION", Short: "Delete a session with its runs and events, unless one is running",
 		Args: oneSession, ValidArgsFunction: completer{a}.sessions,
-		RunE: a.deleteArgument("sessions"),
-	})
+	}))
 	return c
 }
 
-// deleteArgument deletes the resource of a collection that the argument names.
-func (a *app) deleteArgument(collection string) func(*cobra.Command, []string) error {
-	return a.withClient(func(ctx context.Context, args []string) error {
+// deleteCommand makes c delete the resource of a collection that its argument names.
+func deleteCommand(a *app, collection string, c *cobra.Command) *cobra.Command {
+	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{collection, args[0]}})
 		return a.done(answer.Doc, err, "%s deleted", args[0])
 	})
+	return c
 }

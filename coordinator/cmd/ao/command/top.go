@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -250,16 +251,9 @@ func (t *top) queues() []string {
 func (t *top) runnerRows() []string {
 	table := screen.NewTable("RUNNER", "STATUS", "HOST", "PROFILE", "SLOTS", "HEARTBEAT")
 	for _, r := range t.now.runners[:min(len(t.now.runners), topRows)] {
-		busy := 0
-		if r.Busy != nil {
-			busy = *r.Busy
-		}
-		heartbeat := ""
-		if r.LastHeartbeat != nil {
-			heartbeat = screen.Age(t.now.status.At, *r.LastHeartbeat)
-		}
-		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile, fmt.Sprintf("%d/%d", busy, r.Slots),
-			heartbeat)
+		table.Row(r.ID, r.Status, screen.Truncate(r.Hostname, 30), r.Profile,
+			fmt.Sprintf("%d/%d", *cmp.Or(r.Busy, new(int)), r.Slots),
+			screen.Age(t.now.status.At, *cmp.Or(r.LastHeartbeat, new(time.Time))))
 	}
 	return tableLines(table)
 }

@@ -132,12 +132,9 @@ func showVerification(a *app, r verification) error {
 		table.Row(w.Kind, w.RunID, at, a.lastCell(w.Message))
 	}
 	a.print("\n", table.String())
-	violations := "1 violation"
-	if r.Count != 1 {
-		violations = fmt.Sprintf("%d violations", r.Count)
-	}
+
 	a.note("ao: %s. Keep the evidence: save 'ao verify --json' and 'ao show RUN', and copy the NATS data folder "+
-		"before\nanything is deleted or truncated. Then report it.", violations)
+		"before\nanything is deleted or truncated. Then report it.", plural(r.Count, "violation"))
 	return nil
 }
 

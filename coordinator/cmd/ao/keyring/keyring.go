@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -138,9 +139,6 @@ func (r *Result) read(name string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err == nil && text == nil {
-		text = []byte{}
-	}
 	return text, err
 }
 
@@ -162,14 +160,7 @@ func (r *Result) write(name string, mode fs.FileMode, text []byte) error {
 	}
 	defer os.Remove(f.Name()) // already renamed on success
 	_, err = f.Write(text)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err != nil {
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)
@@ -213,11 +204,7 @@ func (r *Result) users(w Options) ([]users.User, error) {
 	for name, profiles := range w.Workers {
 		want["worker-"+name] = wanted{users.Worker, profiles, true}
 	}
-	var names []string
-	for name := range want {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
+	names := slices.SortedFunc(maps.Keys(want), func(a, b string) int {
 		order := []string{"coordinator", "worker", "publisher"}
 		at := func(s string) int { return (slices.Index(order, s) + len(order) + 1) % (len(order) + 1) }
 		return cmp.Or(cmp.Compare(at(a), at(b)), strings.Compare(a, b))
