@@ -23,8 +23,9 @@ func (*read) Rebuilds() uint64                         { return 0 }
 func (r *read) LastFingerprints() []stream.Fingerprint { return r.Last() }
 func (r *read) Seq() uint64                            { last := r.Last(); return last[len(last)-1].Seq }
 
-// BenchmarkRaise is what comparing RUNS with the mark and raising it costs, which each coordinator does at most once a
-// second: in the bucket, with every write synced by a NATS of its own, and in the data folder.
+// BenchmarkRaise measures what it costs to compare RUNS with its high-water mark and to raise the mark. Each
+// coordinator does that at most once a second. The mark is in the bucket, where a NATS of its own syncs every write,
+// and in the data folder.
 func BenchmarkRaise(b *testing.B) {
 	server := natstest.Proc(b, natstest.SyncAlways)
 	conn := server.Conn(b)

@@ -557,8 +557,8 @@ func TestACallbackIsOverdue(t *testing.T) {
 	}
 }
 
-// TestDeletedSessionsLeaveNothingWrong purges a session's records as the coordinator does, one after the other, and
-// looks after every step: a purge that a crash cut short stays as it is.
+// TestDeletedSessionsLeaveNothingWrong purges a session's records one after the other, as the coordinator does, and
+// verifies the log after every step. A crash may leave a purge at any of these steps.
 func TestDeletedSessionsLeaveNothingWrong(t *testing.T) {
 	tell := func(t *testing.T) (s *story, mine map[uint64]bool) {
 		s = newStory(t)

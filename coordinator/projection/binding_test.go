@@ -7,9 +7,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestWhereASessionCanGoOn: of a session whose records of what it bound are no longer kept the next run's tells it: one
-// of a model side goes on where that run was demanded to go, one that is kept here goes on anywhere, wherever that one
-// run was demanded to go.
+// TestWhereASessionCanGoOn: the records that bound a session may be truncated. Then the queued record of its next run
+// carries the binding. If the executor keeps the session on a host, the session continues where that run's demands say.
+// If the session's state is stored in NATS, it continues anywhere, whatever that one run demanded.
 func TestWhereASessionCanGoOn(t *testing.T) {
 	for _, tt := range []struct{ model, host string }{{"m", "h"}, {runnerapi.StatePointer("run_before", 1), ""}} {
 		a := newActor(t, run.NewID(), run.NewSessionID(), "agent")

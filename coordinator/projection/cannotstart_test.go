@@ -35,7 +35,7 @@ func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 	}
 }
 
-// A further attempt of which NATS has lost all but the last word is counted, and so is the one before it that failed
+// A further attempt of which NATS has lost all but the end record is counted. So is the attempt before it that failed
 // without a claim.
 func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")

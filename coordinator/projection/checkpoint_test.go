@@ -150,8 +150,8 @@ func loadBytes(raw []byte, identity string, key func(string, int) string) (*redu
 	return load(bytes.NewReader(raw), int64(len(raw)), identity, key)
 }
 
-// A snapshot at any place, written while records come, and the rest of the records make what all records make; and
-// nothing that waits is overlooked.
+// A checkpoint may be written at any record, and while records arrive. The checkpoint and the remaining records give
+// the same projection as all records. No waiting run, pending callback or unverified result is overlooked.
 func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 21))

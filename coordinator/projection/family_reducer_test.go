@@ -11,8 +11,8 @@ import (
 	"ao/nats/subject"
 )
 
-// kin checks what must hold of callbacks at any moment: an ended child is told by one turn that began or waits, or is
-// owed, or cannot be told.
+// kin checks what must hold of callbacks at any moment. An ended child is listed by one turn that was claimed or waits,
+// or its callback is pending or suppressed, or it has no parent.
 func kin(t *testing.T, f *reducer) {
 	t.Helper()
 	for _, r := range f.order {
@@ -103,8 +103,8 @@ func TestRepetitionReplayAndPermutationOfFamilies(t *testing.T) {
 	}
 }
 
-// What a coordinator sees that was there when history was truncated, and one that began afterwards, is the same, then
-// and ever after; and nothing that is open or owed is touched.
+// A coordinator that was there when the history was truncated sees the same as one that started afterwards, then and
+// ever after. Truncation touches nothing that is open or pending.
 func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 	for seed := range uint64(natstest.Load(60, 200)) {
 		rng := rand.New(rand.NewPCG(seed, 13))
@@ -184,8 +184,8 @@ func tidy(rng *rand.Rand, all []*family) []entry {
 	return interleave(rng, histories)
 }
 
-// promises are what truncation must not touch: the runs that have not ended, with the model session that they go on
-// with, and what parents and receivers are to be told.
+// promises are what truncation must not touch. These are the runs that have not ended, with the executor sessions that
+// they continue, and all due callbacks and webhooks.
 func promises(f *reducer) string {
 	j := over(f)
 	var lines []string

@@ -11,8 +11,8 @@ import (
 	"ao/shared/run"
 )
 
-// family is what may happen in a session, in those that it starts, and in those that these start: turns, children that
-// call back, the turns that tell of them, HTTP callbacks, deletions. It knows by itself what must come of it.
+// family is a random story of a session, of those that it starts, and of those that these start. It has turns, children
+// that call back, callback turns, webhooks and deletions. It knows by itself what must come of them.
 type family struct {
 	t        testing.TB
 	rng      *rand.Rand

@@ -24,9 +24,9 @@ func allowing(version int, e entry) entry {
 	return e
 }
 
-// A record of a kind that workers write counts for nothing without the current attempt's key, whatever it holds; with
-// the key one above the attempt's version is a failed end; one that the attempt allows, and this program does not know,
-// makes it not ready.
+// A record of a kind that workers write counts for nothing without the current attempt's key, whatever it holds. With
+// the key, a record above the attempt's version is a failed end. If the attempt allows a record's version and this
+// program does not know it, the program is not ready.
 func TestVersionsOfWorkersRecords(t *testing.T) {
 	const none = run.Status("")
 	for _, tt := range []struct {
@@ -139,8 +139,8 @@ func versioned(rng *rand.Rand, records []entry, most int) []entry {
 	return records
 }
 
-// Programs of different versions make the same of all records, and so does who begins with a snapshot, as long as
-// coordinators write what all of them read: whatever workers write.
+// Programs of different versions project all records alike, and so does one that starts from a checkpoint. Workers may
+// write anything, as long as coordinators write only what all programs read.
 func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 77))

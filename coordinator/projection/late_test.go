@@ -7,8 +7,8 @@ import (
 	"ao/shared/run"
 )
 
-// A queued record that comes when its attempt waits no longer holds the claim that refuses it, until it is purged; for
-// who begins with a snapshot, too.
+// A queued record is late if its attempt no longer waits. Until it is purged, truncation keeps the claim that refuses
+// it. That also holds for a projection that starts from a checkpoint.
 func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	a.spec.Attempts = 2

@@ -133,8 +133,8 @@ func kindsOf(events []run.Event) (all []string) {
 	return all
 }
 
-// TestIdsOfBefore: a position that was handed out by a program which knew no packs means what it meant, and one inside
-// both a record and a pack leaves out the beginning of either.
+// TestIdsOfBefore: a position from a program that knew no packs still means the same. A position inside both a record
+// and a pack leaves out the beginning of each.
 func TestIdsOfBefore(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a := b.actor("ses_a")

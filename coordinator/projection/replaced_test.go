@@ -11,8 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A NATS that lost its newest records (power loss without a sync per write), or got older ones back from a copy, gives
-// their sequences to others. Who goes on after the last one read would see none of those.
+// NATS may lose its newest records (power loss without a sync per write) or be restored from an older copy. It then
+// gives their sequences to other records. A reader that continued after the last sequence it read would see none of
+// those.
 func TestAHistoryThatWasReplacedIsReadAnew(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -77,8 +77,8 @@ func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 	return own, told, older, ending, shut
 }
 
-// What has to follow a record is known from there on until it has come, also of a snapshot and by who goes on from one;
-// history stays for it, and a deletion ends it.
+// A record may carry another one that has to follow it. The projection reports that one as missing until it comes, also
+// after a start from a checkpoint. Truncation keeps the history that it needs.
 func TestWhatIsToFollow(t *testing.T) {
 	own, told, older, ending, shut := unfinished(t)
 	for _, tt := range []struct {

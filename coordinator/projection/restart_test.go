@@ -290,8 +290,8 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	if err := j.Ready(); err == nil || !strings.Contains(err.Error(), "the history is being read; at record 7 of 20") {
 		t.Errorf("it says %v", err)
 	}
-	// Nor does it tell a part of it as if that were all, or what a run was like long ago: the first one is in the index
-	// already.
+	// Nor does it return a part of the history as if that were all, or a run's state of long ago. The index already has
+	// the first run.
 	reads := map[string]func() error{
 		"runs":      func() error { _, err := j.Runs(t.Context(), Query{}); return err },
 		"sessions":  func() error { _, err := j.Sessions(t.Context(), Query{}); return err },

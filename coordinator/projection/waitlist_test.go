@@ -10,8 +10,8 @@ import (
 	"ao/shared/run"
 )
 
-// standing is who stands in which line, in order; the lines of runs that are not queued are left out, for a snapshot
-// does not keep when an attempt failed.
+// standing returns the runs of each queue's waitlist and the claimed ones, in order. It leaves out the waitlists of
+// runs that are not queued, for a checkpoint does not keep when an attempt failed.
 func standing(f *reducer) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(f.waitlists.queues)) {
 		if f.waitlists.queues[name].n > 0 {
