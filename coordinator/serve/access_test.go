@@ -367,8 +367,8 @@ func TestALiveStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// TestSessionTokens: a session may start children, read and stop those and theirs, and nothing else, while its run goes
-// on; also where nobody else is asked for a token.
+// TestSessionTokens: while its run is active, a session may start children, read itself and its descendants, and stop
+// the descendants. Other sessions are closed to it. Both also hold where no other caller needs a token.
 func TestSessionTokens(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tokens are asked for", "nobody is asked"} {

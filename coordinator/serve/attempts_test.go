@@ -10,8 +10,8 @@ import (
 	"ao/shared/run"
 )
 
-// A tree shows each attempt that another followed, with its times and why it failed: while the next one waits, while it
-// runs, and after the run has ended.
+// A tree shows each attempt that another one followed, with its times and its error. It does so while the next attempt
+// waits, while that runs, and after the run has ended.
 func TestATreeShowsEarlierAttempts(t *testing.T) {
 	t.Parallel()
 	s := start(t)

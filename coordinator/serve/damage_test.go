@@ -109,8 +109,8 @@ func (s *stack) ledgerAs(what string, ok func(ledger.Report) bool) (r ledger.Rep
 
 func resolved(r ledger.Report) bool { return len(r.Damages) > 0 && r.Damages[0].ResolvedAt != nil }
 
-// TestAFlippedBit: a crashed server cuts the history at a flipped bit. Two coordinators and the ledger say so, no run
-// starts twice, new runs are taken again once the affected ones are known, and an admin accepts the damage. A cut
+// TestAFlippedBit: a crashed server cuts the history at a flipped bit. Two coordinators and the ledger report it, and
+// no run starts twice. New runs are accepted again once the affected ones are known. An admin accepts the damage. A cut
 // between two runs fails none: TestAGapInTheMiddle cuts where one fails.
 func TestAFlippedBit(t *testing.T) {
 	t.Parallel()

@@ -100,8 +100,8 @@ func TestDrafts(t *testing.T) {
 	}
 }
 
-// TestDraftsOfAgentsThatAreGone: a file that somebody takes away by hand takes its drafts with it, ten minutes later,
-// unless it is back by then or only broken.
+// TestDraftsOfAgentsThatAreGone: ten minutes after somebody removed an agent's file by hand, the agent's drafts are
+// deleted. They stay if the file is back by then or only broken.
 func TestDraftsOfAgentsThatAreGone(t *testing.T) {
 	t.Parallel()
 	f := folder(t)

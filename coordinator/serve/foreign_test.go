@@ -55,8 +55,8 @@ func forge(t *testing.T, b *bus.Bus, runs ...string) (written int) {
 	return written
 }
 
-// One message of any worker must not end the deployment: without a key it is nobody's, whatever it holds, for every
-// coordinator, now and after a restart.
+// One message of any worker must not end the deployment. A record without an attempt's key belongs to no attempt,
+// whatever it holds. That holds for every coordinator, also for one that starts later.
 func TestARecordWithoutAKeyIsNobodys(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -131,8 +131,8 @@ func TestARecordThatIsTakenAwayByHand(t *testing.T) {
 	natstest.Until(t, "the coordinator is ready", func() bool { return again.get("/ready").status == 200 })
 }
 
-// A worker that writes a newer record under its attempt's key than that allows ends the attempt, as failed, for every
-// coordinator and the ledger alike; it stops nobody.
+// A worker may write, under its attempt's key, a record of a newer version than the attempt allows. That ends the
+// attempt as failed, for every coordinator and the ledger alike. All coordinators stay ready.
 func TestARecordAboveItsAttemptIsAFailedEnd(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -35,8 +35,9 @@ func (s *stack) emit(at string, raw []byte) {
 	}
 }
 
-// TestForgedEvents: of what a worker writes under others' sessions, nothing is shown that is no worker's to say, says
-// something else than its subject, or is of a run that is not under way.
+// TestForgedEvents: a worker writes events under the sessions of others. None is shown that workers may not write, that
+// contradicts its subject, or whose run is not active. If the run's own worker signs its events, an unsigned one is not
+// shown either.
 func TestForgedEvents(t *testing.T) {
 	t.Parallel()
 	for _, old := range []bool{false, true} {

@@ -30,8 +30,8 @@ var doors = []struct{ method, path string }{
 	{"DELETE", "/runners/ID"}, {"GET", "/runs/ID/explain"}, {"GET", "/runs?limit=ID"}, {"GET", "/callbacks?cursor=ID"},
 }
 
-// FuzzHTTP: whatever comes in over HTTP, the coordinator answers, never with 500, and what it refuses it refuses as
-// JSON with a code and a message.
+// FuzzHTTP: the coordinator answers whatever comes in over HTTP, and never with status 500. A refusal is JSON with a
+// code and a message.
 func FuzzHTTP(f *testing.F) {
 	for i, body := range []string{
 		`{"agent_name":"tool","parameters":{"a":1}}`, `{"agent_name":"tool","mode":"sync","wait_seconds":1}`,

@@ -149,8 +149,8 @@ func (a *admitted) join(who, instance, secret string) (id string, silence *atomi
 
 const mine = "the victim's own secret"
 
-// TestNobodyElseIsARunner: a worker that is let in cannot deregister another's runner, send its heartbeats, or register
-// as it; and the audit log names the credential that tried, not the victim.
+// TestNobodyElseIsARunner: an admitted worker cannot deregister another's runner, send its heartbeats, or register as
+// it. The audit log names the credential that tried, not the victim's.
 func TestNobodyElseIsARunner(t *testing.T) {
 	t.Parallel()
 	a := admit(t, func(conf string) string { return conf })

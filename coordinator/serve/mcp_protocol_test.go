@@ -15,8 +15,9 @@ import (
 	"ao/shared/run"
 )
 
-// TestMCPUnknownMethods: a method that there is not is JSON-RPC's -32601, with the status that the protocol's version
-// asks for: up to 2025-11-25 a 404 tells a client that its session is over. What wants no answer gets none.
+// TestMCPUnknownMethods: an unknown method gets JSON-RPC's error -32601, with the HTTP status that the protocol's
+// version asks for. Up to 2025-11-25 that is 200, for a 404 tells a client that its session is over. What wants no
+// answer gets none.
 func TestMCPUnknownMethods(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -217,8 +218,8 @@ func TestMCPNoProgressTwice(t *testing.T) {
 	}
 }
 
-// TestMCPManyAtOnce: a body with more messages than a client has to say is refused as a whole, before any of them is
-// looked at: each answer may be a thousand times as long.
+// TestMCPManyAtOnce: a body with more messages than a client needs is refused as a whole, before any of them is
+// examined. Each answer may be a thousand times as long as its message.
 func TestMCPManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)

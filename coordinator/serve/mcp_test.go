@@ -379,9 +379,8 @@ func TestMCPProgress(t *testing.T) {
 	}
 }
 
-// rpc posts one message as a client does that knows no SDK. TestMCPProgressTakesASeat: to follow a run costs what a
-// live stream does, and counts among them; where all seats are taken a client is told that the run goes on, and no
-// more.
+// TestMCPProgressTakesASeat: to follow a run takes one of the slots for live streams. If all slots are taken, a client
+// is told that the run goes on, and no more.
 func TestMCPProgressTakesASeat(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive, c.HTTP.Streams = 20*time.Millisecond, 1 })
@@ -405,6 +404,7 @@ func TestMCPProgressTakesASeat(t *testing.T) {
 	}
 }
 
+// rpc posts one message, as a client without an SDK does.
 func (s *stack) rpc(body string, headers ...string) got {
 	s.t.Helper()
 	return s.post("/mcp", body, append([]string{"Content-Type: application/json", "Accept: application/json, " +

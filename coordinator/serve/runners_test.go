@@ -113,8 +113,8 @@ func TestALostWorkerEndsItsRuns(t *testing.T) {
 	}
 }
 
-// TestNobodyMatches: a run that no runner could take fails in time, says why it waits meanwhile, and one that a busy
-// runner could take does not.
+// TestNobodyMatches: a run that no runner could take says why it waits, and fails in time. A run that a busy runner
+// could take does not fail.
 func TestNobodyMatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = 4 * time.Second })
@@ -270,8 +270,8 @@ func TestLimitsOfTheExecution(t *testing.T) {
 	}
 }
 
-// TestReplicas: runners of one profile with one definition share the agent; a live process keeps its identity; a run of
-// a runner-owned agent ends nowhere else.
+// TestReplicas: runners of one profile with one definition share the agent. A second process cannot take a live one's
+// identity. When one runner leaves, another one owns the agent and executes its runs.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -35,8 +35,8 @@ func (s *stack) table(query string, headers ...string) []map[string]string {
 	return rows
 }
 
-// A list of runs as CSV has every run that matches, its digits as they were sent, and no cell that a spreadsheet takes
-// for a formula.
+// A list of runs as CSV has every run that matches, and digits stay as they were sent. No cell is a formula to a
+// spreadsheet.
 func TestRunsAsATable(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -119,8 +119,8 @@ func (a *authority) serialAt(url string) int64 {
 	return res.TLS.PeerCertificates[0].SerialNumber.Int64()
 }
 
-// TestTLS: with a certificate the API is https, of TLS 1.2 at least; who does not trust it is told of AO_CA; what
-// workers are told is https too; and a new certificate is shown without a restart, a bad one never.
+// TestTLS: with a certificate the API is HTTPS, with TLS 1.2 at least. A client that does not trust the certificate is
+// told of AO_CA. Workers are told an HTTPS address too. A new certificate is served without a restart, a bad one never.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -196,8 +196,9 @@ func (s *stack) nothingBelow(session string) {
 	})
 }
 
-// What is started later below a stopped tree ends stopped and is never begun, at every coordinator and door, until a
-// runner begins a later run of the root; a restart changes nothing. What was to be stopped stays so.
+// A run that is submitted later below a stopped tree ends as stopped and never starts, at every coordinator and
+// endpoint. That lasts until a runner claims a later run of the root, and a restart changes nothing. A session that was
+// stopped itself stays so.
 func TestAStoppedTreeStaysStopped(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

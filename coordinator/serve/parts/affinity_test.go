@@ -14,8 +14,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A session whose model side is on one host goes on there: by the demands of its next run, also of one that was
-// accepted before the executor had bound anything. Where nobody is there any more, a resume says so at once.
+// A session whose executor session is on one host continues there. The demands of its next run say so, even if that run
+// was accepted before the executor bound anything. Once no runner is left there, a resume is refused at once.
 func TestASessionGoesOnWhereItIs(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)

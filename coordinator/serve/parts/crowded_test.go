@@ -66,8 +66,8 @@ func holdBatches(t *testing.T, s *embed.Server) {
 	t.Cleanup(func() { close(stop); wg.Wait(); taken() })
 }
 
-// Somebody holds all places that NATS has for batches, and goes on with it: what is written as a batch else is done all
-// the same within seconds (the limit is for slow machines), and each thing once, by two coordinators.
+// A client takes all places that NATS has for batches, and keeps them. What is otherwise written as a batch is still
+// done within seconds, each thing once, by two coordinators. The limit is for slow machines.
 func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)

@@ -16,8 +16,9 @@ import (
 	"ao/shared/run"
 )
 
-// Requests that nobody can take back - their callers may have left - do not wait for a NATS that went away after it had
-// taken what they wrote. They say that it may have been done, and asking again is safe.
+// Some requests cannot be taken back, because their callers may have left. They do not wait for a NATS that went away
+// after it had stored what they wrote. The answer says that the request may have been carried out, and repeating it is
+// safe.
 func TestNoRequestWaitsForEverForNATS(t *testing.T) {
 	t.Parallel()
 	for _, other := range []int{0, 1} { // the first two read on before they write: not where another door has written

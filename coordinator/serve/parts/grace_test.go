@@ -56,8 +56,8 @@ func shownAs(c *Coordinator) string {
 	return ""
 }
 
-// An upgrade refuses nobody: an agent stays after its last runner left, runs wait for the next one, and so on other
-// coordinators and after a restart of all of them.
+// An upgrade refuses no run. An agent stays after its last runner left, and its runs wait for the next runner. That
+// also holds on other coordinators, and after a restart of all of them.
 func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
@@ -162,8 +162,8 @@ func TestADrainingRunnerThatIsKilledHasLeft(t *testing.T) {
 	submit(t, c, `{"agent_name":"a"}`, "")
 }
 
-// The same profile comes with another definition as soon as its runners drain: runs that nobody has begun go on with
-// that where they fit it, the others fail and say so; what was begun is left alone.
+// The same profile registers with another definition once its runners have drained and left. Unclaimed runs continue
+// with that definition if they fit it; the others fail and say so. Claimed runs are left alone.
 func TestAnUpgradeChangesADefinition(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
@@ -219,8 +219,8 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	}
 }
 
-// What decides a run's end stays as it was accepted. So a run of which the definition was changed and changed back ends
-// well, by whichever queue a runner takes it: the first one has the first definition.
+// What decides a run's end stays as it was when the run was accepted. So a run whose definition was changed and changed
+// back completes, from whichever queue a runner takes it. The first queue has the first definition.
 func TestADefinitionThatIsChangedBack(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})

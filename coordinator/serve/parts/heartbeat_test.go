@@ -10,8 +10,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// An attempt counts as alive by its key, whichever runner names it; of keys that nobody was handed nothing is kept, and
-// no runner has the sessions of another.
+// An attempt counts as alive if a heartbeat has its key, whichever runner sends it. Nothing is kept of keys that no
+// attempt has. No runner can report the idle sessions of another one.
 func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})

@@ -13,8 +13,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestIdleIsShown: a session is idle where its last run ended well and a live runner lists it, in every view at once; a
-// run, a bad end, silence or the runner's next word end that.
+// TestIdleIsShown: a session is idle if its last run completed and a live runner lists it, in every view at once. It is
+// not idle while a run is active or after one failed. A heartbeat without the session ends it, and so does the runner's
+// silence.
 func TestIdleIsShown(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)

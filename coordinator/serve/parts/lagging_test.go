@@ -27,8 +27,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A result that is said not to be there may be there all the same, as long as it is young: its parent is told when it
-// can be read. One that is not there a minute later is told as none.
+// A young result may exist although a read does not find it. The parent is called back when the result can be read. A
+// result that is still missing a minute later counts as none.
 func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	raw, err := json.Marshal(said("the whole answer").Result)
@@ -69,8 +69,8 @@ func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
 	}
 }
 
-// A coordinator whose fold is behind does not give up an attempt that it has not read of yet; one that has read all
-// gives up what is none of the run's.
+// A coordinator whose projection is behind does not abandon an attempt that it has not read yet. One that has read all
+// abandons whatever does not belong to the run.
 func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	a, b, slow := pair(t)
 	r := runner("one", echo("tool"))

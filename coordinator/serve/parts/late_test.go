@@ -17,9 +17,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A coordinator's dispatch is delayed until its run has ended elsewhere, and no worker serves that lane yet. History
-// goes, and with it the claim that would refuse the run: the lane no longer delivers it, and nobody takes it for a run
-// that waits.
+// A coordinator's dispatch is delayed until its run has ended elsewhere, and no worker serves that queue yet.
+// Truncation then removes the claim that would refuse the run. The queue no longer delivers it, and nobody takes it for
+// a run that waits.
 func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))

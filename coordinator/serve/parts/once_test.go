@@ -14,8 +14,8 @@ import (
 	"ao/shared/run"
 )
 
-// A key outlives its run where more than RUN_KEEP runs have ended since: the run must not be done twice, also when
-// fewer are left afterwards, or more may be.
+// An idempotency key outlives its run once more than RUN_KEEP runs have ended since. The run must not be executed
+// twice, even if fewer runs are left afterwards or RUN_KEEP is raised.
 func TestAKeyWhoseRunIsHistoryBeginsNothing(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{Keep: 1})
 	r := runner("one", echo("a"))

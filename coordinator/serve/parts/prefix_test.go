@@ -17,8 +17,9 @@ import (
 	"ao/shared/run"
 )
 
-// Records that belong together may come to no more than the first of them: NATS crashed while it wrote the batch, or
-// their writer ended between two single ones. scripts/rules wants a test of each use of such appends (decision 0033).
+// Of records that belong together, perhaps only the first ones are stored. Either NATS crashed while it wrote the
+// batch, or their writer ended between two single ones. scripts/rules wants a test of each use of such appends
+// (decision 0033).
 
 // cuts runs a story for each beginning of what a coordinator writes, and for each that may go on from it.
 func cuts(t *testing.T, members int, story func(t *testing.T, p prefix)) {
@@ -96,8 +97,8 @@ func (p *prefix) inOrder() {
 	}
 }
 
-// What a coordinator claims to end it ends with the word that the claim carries, whoever says it: it is not lost for
-// its lease, and not begun by anybody.
+// A coordinator that ends a waiting run claims it first, and the claim carries the end record. Whichever coordinator
+// goes on writes that end record. The run does not wait for a lease to expire, and no worker executes it.
 func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -193,8 +194,8 @@ func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 	})
 }
 
-// The record of a session under its caller's own id carries its run: the id stands for that run and no other, and it is
-// begun once.
+// The record of a session whose id its caller chose carries the session's run. The id stands for that run and no other,
+// and the run starts once.
 func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 	for name, more := range map[string]string{"a runner is there": "",
 		"nobody would take it": `,"additional_demands":{"hostname":"nowhere"}`,
@@ -295,8 +296,8 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 	})
 }
 
-// A worker says its last word on a run of which NATS has lost all but the session's record: the run comes back, and
-// that word is not in its way.
+// A worker appends the end record of a run of which NATS has lost all but the session's record. The run is restored,
+// and that end record does not block it.
 func TestALateWordOnASessionWithoutItsRun(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)

@@ -131,8 +131,8 @@ func TestAFailedDeletionLeavesNoRecord(t *testing.T) {
 	}
 }
 
-// A turn that is accepted right behind the deletion of its session: the deletion counts, and everybody sees the same,
-// also when the session is deleted once more.
+// A turn is accepted right behind the deletion of its session. The deletion counts, and all projections agree, also
+// when the session is deleted once more.
 func TestATurnBehindADeletion(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		f := newFamily(t, begin(t, natstest.Bus(t), Config{}))

@@ -432,8 +432,9 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 	}
 }
 
-// TestAResultOfTheLargestSizeEnds: a worker offers as much as NATS takes in one record, and a coordinator's word on it,
-// which is longer, does not fit any more. The run ends all the same: else nobody could ever stop it.
+// TestAResultOfTheLargestSizeEnds: a worker's unverified result is as large as a record in NATS may be. The
+// coordinator's end record would be longer, and does not fit. The run still ends, for otherwise nobody could ever stop
+// it.
 func TestAResultOfTheLargestSizeEnds(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})

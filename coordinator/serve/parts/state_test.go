@@ -69,8 +69,8 @@ func TestAnAttemptWritesItsOwnResult(t *testing.T) {
 	}
 }
 
-// TestStates: what a run keeps is written by it alone and while it is under way, read by those of its session while
-// they are, and removed when the session goes on by another one, or is deleted.
+// TestStates: only a run itself writes its state, while it is active. Active runs of its session read it. The state is
+// removed when the session continues from a newer one, or is deleted.
 func TestStates(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
 	first := f.claim(f.start("").RunID)

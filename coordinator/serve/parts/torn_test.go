@@ -53,9 +53,9 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 	}
 }
 
-// NATS lost a run's own records with a crash, and its worker said its last word all the same: a repeat of the request
-// brings the run back, and nothing of the old attempt is in its way; nor is the record that its session's id was
-// chosen.
+// A crash of NATS lost a run's own records, and its worker still appended the end record. A repeat of the request
+// restores the run, and nothing of the old attempt blocks it. Nor does the record by which the session's caller chose
+// its id.
 func TestARepeatAfterATornHistory(t *testing.T) {
 	for name, own := range map[string]string{"a new session": "", "an id of its own": `,"session_id":"` +
 		run.NewSessionID() + `"`} {
@@ -92,8 +92,8 @@ func repeatTorn(t *testing.T, body string) {
 	}
 }
 
-// A last word of the old attempt comes at the moment its run is stored again: neither its worker nor who gives it up
-// finds it taken.
+// An end record of the old attempt comes at the moment when its run is stored again. Neither the run's worker nor a
+// coordinator that abandons the run finds it in its place.
 func TestALateWordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	late := func() (*runs.Plan, runs.IdempotencyRecord) {
@@ -124,8 +124,8 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 	})
 }
 
-// NATS lost what came between the claim of an attempt and the last word of the next one, which its worker said all the
-// same: when the next attempt is begun again and its worker dies, that word keeps nobody from giving it up.
+// NATS lost the records between the claim of an attempt and the end record of the next one. The next attempt is claimed
+// again, and its worker dies. That end record does not keep anybody from abandoning the attempt.
 func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	id := f.start(`,"max_attempts":2`).RunID
@@ -180,9 +180,9 @@ func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
 	}
 }
 
-// Likewise a claim of the next attempt that its worker had on its way when NATS crashed: it stands before what queues
-// the attempt then, and counts for nothing. Its worker, while it is heard, keeps the attempt; it is given up like any
-// other; and it can be stopped.
+// Likewise a worker's claim of the next attempt was on its way when NATS crashed. It is stored before the record that
+// queues the attempt, and counts for nothing. A worker that says it has the attempt keeps it. Otherwise the attempt is
+// abandoned like any other, and it can be stopped.
 func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

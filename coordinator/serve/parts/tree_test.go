@@ -14,8 +14,8 @@ import (
 	"ao/shared/run"
 )
 
-// A session below a stopped tree may have a run that another session asked for, which is not below: that one is told of
-// its end, whether the run was begun, waited, or came later.
+// A session below a stopped tree may have a run that a session outside of the tree requested. That session is called
+// back, whether the run was claimed, waited, or came later.
 func TestWhoIsOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
@@ -53,8 +53,8 @@ func TestWhoIsOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 		func() bool { return len(f.c.History.Open(outside.SessionID)) > 0 })
 }
 
-// What stands in the place of the wish to stop a tree may count for nothing: who stops it is told so, and does not try
-// for ever.
+// The subject of a request to stop a tree may hold a record that counts for nothing. Whoever stops the tree gets an
+// error, and the stop is not tried for ever.
 func TestAStopOfATreeEnds(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))

@@ -15,8 +15,8 @@ import (
 	"ao/shared/run"
 )
 
-// Runs come all the time, history is truncated all the time, and what is open, waits, or is yet to be told stays; who
-// reads the rest sees the same.
+// Runs arrive all the time, and the history is truncated all the time. Whatever is open, waits, or has a pending
+// callback stays. A coordinator that reads the rest sees the same.
 func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 	const keep = 5
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour,
