@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParse: a file of tokens that is read can be written line by line and is read as the same; an error names the
-// line, and never shows what may be a token.
+// FuzzParse: a token file that is accepted can be written line by line, and is read again as the same tokens. An error
+// names the line, or the number of tokens before it.
 func FuzzParse(f *testing.F) {
 	hash := "sha256:" + strings.Repeat("0a", 32)
 	f.Add([]byte("# tokens\nalice read,run " + hash + " created=2026-01-02T03:04:05Z " +

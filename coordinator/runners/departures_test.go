@@ -10,8 +10,8 @@ import (
 	"ao/shared/fault"
 )
 
-// An agent that is not there may come while its runner may be on its way back, and any while this process is young;
-// nobody else's may.
+// A missing agent may come back if its runner left less than RUN_NO_MATCH_TIMEOUT ago. While this process is young, any
+// missing agent may. No other error is temporary.
 func TestWhichAgentsMayCome(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})

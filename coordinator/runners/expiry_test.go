@@ -27,8 +27,8 @@ func TestNoRunnerIsRemovedForAPause(t *testing.T) {
 	}
 }
 
-// A runner is removed while a cluster has no leader for RUNS: what it had is given up as soon as there is one, however
-// long its lease.
+// A runner is removed while a cluster has no leader for RUNS. Its attempts are abandoned as soon as there is a leader,
+// however long the lease is.
 func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)

@@ -13,8 +13,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// The grace holds a name against other profiles, and ends: by itself, by the same host, folder and profile without the
-// name, by a deletion of the runner.
+// The grace period reserves a name against other profiles. It ends with time, when the same host, folder and profile
+// registers without the name, or when the runner is deleted.
 func TestWhatEndsAGrace(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(*testing.T, *parts.Coordinator, runnerapi.Runner){

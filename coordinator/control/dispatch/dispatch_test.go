@@ -58,8 +58,8 @@ func TestWhatIsClaimedIsNotQueuedAgain(t *testing.T) {
 	}
 }
 
-// A run that was in its lane before, and waits in another one, is not queued there again, whatever pokes: it is looked
-// at ever more seldom.
+// A run may wait in another queue than its own: it was in its own before, and is not queued there again. However often
+// a runner registers, the dispatcher tries to move the run less and less often, down to once in 10 s.
 func TestARunThatMovesBackIsLookedAtEverMoreSeldom(t *testing.T) {
 	var w dispatch.Wait
 	now, looks := time.Unix(0, 0), []int(nil)

@@ -21,8 +21,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A runner with many tags satisfies more different demands than there may be queues: those that nobody uses make room
-// at once, and those in which runs wait do not.
+// A runner with many tags meets more different demands than there may be queues. A queue that is unused and was not
+// requested a moment ago makes room at once. A queue in which runs wait does not.
 func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{MaxQueues: 4})
@@ -87,8 +87,8 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 	}
 }
 
-// A coordinator that ends between removing a queue's entry and its consumer leaves that behind; any other removes it,
-// but no consumer of a queue that has an entry, or in which a run waits, or that needs no entry.
+// A coordinator that ends between removing a queue's entry and its consumer leaves the consumer behind. Any coordinator
+// removes such a consumer later. It keeps a consumer whose queue has an entry, has a waiting run, or needs no entry.
 func TestConsumersOfNoQueueGo(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
@@ -159,8 +159,8 @@ func passLane(t *testing.T, c *parts.Coordinator, a projection.Active) {
 	taking.Wait()
 }
 
-// A lane is made again where it is past a run that nobody has, and not where a worker has begun the run since somebody
-// looked.
+// A queue's consumer is recreated if it is past a run that nobody has claimed. It is kept if a worker has claimed that
+// run since the controller's lookup.
 func TestOnlyAQueueThatLostARunIsMadeAgain(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Lease: time.Hour})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))

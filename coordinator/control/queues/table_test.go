@@ -214,8 +214,8 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	natstest.Until(t, "the run is done", func() bool { return goes.History.Ended(second.RunID) })
 }
 
-// Two coordinators make and remove queues at once: each demand makes another queue go, perhaps at the moment in which
-// the other coordinator queues a run there. Every run is begun within seconds.
+// Two coordinators create and remove queues at once. One may remove a queue at the moment when the other queues a run
+// there. Every run still ends within seconds.
 func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)

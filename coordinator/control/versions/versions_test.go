@@ -9,8 +9,9 @@ import (
 	"ao/coordinator/projection"
 )
 
-// What all coordinators read rises slowly and falls at once; one that says nothing of it reads version 1, and so does
-// everybody of whom nothing is known.
+// The version that all coordinators read falls at once. It rises only when all have announced a higher one for ten
+// minutes, to the lowest that was announced meanwhile. A coordinator that announces none counts as version 1, and so
+// does a round without answers.
 func TestTheVersionOfAllCoordinators(t *testing.T) {
 	const silent = `{"name":"ao","id":"x","version":"1.0.0","type":"io.nats.micro.v1.ping_response"}`
 	says := func(versions ...int) (all [][]byte) {

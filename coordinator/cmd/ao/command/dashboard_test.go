@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDashboard: the browser gets an address that logs it in, and the terminal one that does not; with --print, or
-// where there is no browser, the terminal gets that which does.
+// TestDashboard: where a login is needed, the browser opens an address that logs it in, and the terminal prints one
+// that does not. With --print, or if no browser can be opened, the terminal prints the address that logs in.
 func TestDashboard(t *testing.T) {
 	for _, tt := range []struct {
 		name, me, args, display string

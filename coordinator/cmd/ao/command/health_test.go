@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// TestHealthOfAContainer: with the coordinator's settings and no address, 'ao health' finds it, with TLS too: by the
-// certificate that it shows, which is for the names by which others reach it.
+// TestHealthOfAContainer: with the coordinator's settings and no address, 'ao health' finds the coordinator. With TLS
+// it trusts only the certificate of the settings, although that is for the name by which others reach the coordinator.
 func TestHealthOfAContainer(t *testing.T) {
 	t.Setenv("AO_URL", "")
 	ready := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

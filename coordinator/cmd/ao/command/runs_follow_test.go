@@ -80,8 +80,9 @@ func changed(position string, rows ...string) string {
 	return item("runs", `{"runs":[`+strings.Join(rows, ",")+`],"position":"`+position+`"}`)
 }
 
-// TestFollowRuns: each state has a line once, over a connection that breaks, a coordinator that is away, changes that
-// are too many, and a history that is another one; Ctrl-C ends it well.
+// TestFollowRuns: each state is printed once. That holds when the connection breaks, the coordinator is unavailable,
+// too many changes come at once, or the history was replaced. A cancelled context, as by Ctrl-C, ends the command with
+// success.
 func TestFollowRuns(t *testing.T) {
 	list := func(rows ...string) string { return `{"runs":[` + strings.Join(rows, ",") + `]}` }
 	away := exchange{code: 503, body: `{"error":"unavailable","message":"NATS is away"}`}
