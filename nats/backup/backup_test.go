@@ -243,8 +243,8 @@ func TestAnInboxMessageKeepsItsKey(t *testing.T) {
 	}
 }
 
-// TestWhatTheInboxHeldIsNotLost: a run that publishers left before the backup began is in it, also where it is
-// accepted while the backup is made: then as a message, as a run or as both.
+// TestWhatTheInboxHeldIsNotLost: a backup has every message that was in the inbox before it began. A coordinator may
+// accept such a message during the backup. The backup then has it as a message, as a run, or as both.
 func TestWhatTheInboxHeldIsNotLost(t *testing.T) {
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// crowd has a crowd's appends answered for so long, at the rates that alone and in batches have, and gives how
-// often batches were tried, and which way is taken in the end.
+// crowd simulates the replies to many appends for a while, at one rate for single messages and another for batches. It
+// returns how often batches were tried, and whether they are chosen in the end.
 func (p *batchTuner) crowd(now *time.Time, long time.Duration, alone, batched int) (tried int, batches bool) {
 	for end := now.Add(long); now.Before(end); {
 		rate, was := alone, p.batches
@@ -68,8 +68,8 @@ func TestAWayThatIsHardlyBetterIsNotTaken(t *testing.T) {
 	}
 }
 
-// A process warms up while its first trial is under way, and a machine is slow for a while: batches that answer a
-// sixth less look better then than what was before, and are not taken.
+// A process may warm up during its first trial, and a machine may be slow for a while. Batches then look better than
+// the period before, although they get a sixth fewer replies. They are not chosen.
 func TestATrialIsComparedWithBothSides(t *testing.T) {
 	t.Parallel()
 	for _, begin := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond} {

@@ -53,8 +53,8 @@ func (s *stall) over(t *testing.T, what string, most time.Duration) {
 	}
 }
 
-// A leader is elected 4 to 9 s after the old one was heard for the last time; the rest is the tests' own: three
-// servers that race on a machine with other work.
+// A new leader is elected 4 to 9 s after the last message of the old one. The rest is for the test's own setup: three
+// servers on a machine with other work.
 const mostStalled = 10*time.Second + 15*time.Second
 
 // until does something again until it is done or refused; it must not come to anything else.

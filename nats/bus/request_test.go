@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Who waits for an answer when the connection ends waits in vain, and is told so at once: in ten seconds it would
-// be over by itself.
+// A request whose connection has ended gets no reply. Its caller is told so at once. Otherwise the request would end
+// only after its ten seconds.
 func TestARequestEndsWithItsConnection(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*natstest.Process, *nats.Conn){

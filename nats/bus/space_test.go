@@ -66,8 +66,8 @@ func TestSetupWaitsForRoomAndSaysSo(t *testing.T) {
 	}
 }
 
-// TestSmallDisksHaveSmallerStreams: all are made, and together they fit, also where the first of them alone would
-// fit as they are asked for, and on a cluster, whose servers hear late what the others have promised.
+// TestSmallDisksHaveSmallerStreams: all streams are created, and together they fit. That holds even where the first one
+// alone would fit at its full size. It also holds on a cluster, whose servers learn late what the others have reserved.
 func TestSmallDisksHaveSmallerStreams(t *testing.T) {
 	t.Parallel()
 	single := func(t *testing.T, most int64) *bus.Bus { return natstest.Bus(t, natstest.MaxStore(most)) }

@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestRunsCanBeSplit: the layout of today can go to several streams without being written anew
-// (shared/docs/scale.md, step 2): the upper half of the partitions is copied into a stream of its own, takes its
-// subjects over, and both go on refusing a second message of a subject, alone and in batches.
+// TestRunsCanBeSplit: today's layout can be split into several streams without writing its records anew
+// (shared/docs/scale.md, step 2). The upper half of the partitions is copied into a stream of its own, which takes over
+// their subjects. Both streams still refuse a second message of a subject, alone and in batches.
 func TestRunsCanBeSplit(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestAFullDiskIsSaidSoonAndAsWhatItIs: a server whose disk got full answers everything but writes, until it is
-// started anew. Every way to write says so within two seconds, and at once from then on; reading goes on; and when
-// the server is back so are the writes.
+// TestAFullDiskIsSaidSoonAndAsWhatItIs: a server whose disk is full answers everything but writes, until it is
+// restarted. Every way to write reports the full disk within seconds. Reading goes on, and writes work again when the
+// server is back.
 func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 	t.Parallel()
 	d := natstest.SmallDisk(t, 256<<20)

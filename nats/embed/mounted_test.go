@@ -17,8 +17,8 @@ import (
 	"ao/nats/subject"
 )
 
-// A server of its own, as that of docker-compose.yml: memory is mounted over its folder for batches before it
-// starts, and nothing of ours looks after it.
+// The server runs on its own, like that of docker-compose.yml. Memory is mounted over its folder for batches before it
+// starts, and no code of ours maintains it.
 
 // TestMountedMemory: on a folder that is new, and on one of a server that had its batches on disk and was killed.
 // Batches lie in the memory over all starts, what is acknowledged stands, and one that is too large for it is
