@@ -8,8 +8,8 @@ import (
 	"ao/shared/run"
 )
 
-// FuzzRead: a definition from a file, a caller or a runner is refused by an Invalid fault, or can be stored and read
-// again as the same.
+// FuzzRead: a definition from a file, a caller or a runner is refused with an Invalid fault, or can be stored. A stored
+// one is read again as the same.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"a","description":"d"}`, `{"name":"a","command":"./run","parameters_schema":{"type":"object",` +

@@ -7,8 +7,8 @@ import (
 	"ao/shared/fault"
 )
 
-// FuzzLine: whatever an executor writes on a line (protocol 2.2) is a line of the protocol, its own text, or refused by
-// a fault that says why. What was read can be written, and is read as the same type.
+// FuzzLine: a line that an executor writes is a message of the protocol (2.2), text of its own, or refused with a
+// reason. What was read can be written, and is read again as the same.
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"x"}]}`,

@@ -106,8 +106,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// checkInputs: whatever a caller sends, a reader who looks for lines that are not indented finds the fields, in
-// their order, and nothing else, and no tag.
+// checkInputs: a caller may send anything. A reader who looks for lines that are not indented finds one for each field
+// and nothing else, and finds no tag.
 func checkInputs(t *testing.T, parameters []byte) {
 	t.Helper()
 	if strictjson.Check(parameters) != nil {

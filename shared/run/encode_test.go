@@ -57,8 +57,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// What is written member by member is what encoding/json writes of the struct, whatever it holds: a member that is
-// added and forgotten here is missed.
+// Writing a record member by member gives the same as encoding/json for its struct, whatever that holds. A new member
+// that Encode does not write fails this test.
 func TestRecordsAreWrittenAsTheirStructsSay(t *testing.T) {
 	t.Parallel()
 	object := func(f func(*strictjson.Builder)) ([]byte, error) {

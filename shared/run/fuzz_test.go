@@ -82,8 +82,8 @@ func same(a, b json.RawMessage) bool {
 	return da.Decode(&x) == nil && db.Decode(&y) == nil && reflect.DeepEqual(x, y)
 }
 
-// FuzzRecords: what stands in a record, written by whoever has a worker's credential, is read or refused; a queued
-// one that is read can be written and read again.
+// FuzzRecords: whoever has a worker's credential may write anything into a record. It is read or refused. A queued
+// record that was read and written is read again as the same.
 func FuzzRecords(f *testing.F) {
 	for _, seed := range []string{
 		`{"v":1,"attempt":1,"key":"k","run_id":"run_1","type":"start_session","session_id":"ses_1","agent_name":"a",` +

@@ -36,8 +36,8 @@ func TestAPackKeepsItsEvents(t *testing.T) {
 	}
 }
 
-// TestAStrangersPack: what is no pack of ours is refused, whatever it nests or repeats, and no more of it is kept than
-// a pack may have.
+// TestAStrangersPack: what is no pack of ours is refused, whatever it nests or repeats. Reading it makes no more
+// allocations than a full pack may.
 func TestAStrangersPack(t *testing.T) {
 	const one = `{"event_type":"message"}`
 	many := strings.Repeat(one+",", 30_000) + one

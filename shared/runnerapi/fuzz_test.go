@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzSessionToken: what a token says whose it is comes back as it was put in, and what is read of any text is
-// never taken for more.
+// FuzzSessionToken: a token gives back the run and the attempt that were put in. Any text that is read as a token has
+// the prefix, a run and an attempt. A token does not show its key.
 func FuzzSessionToken(f *testing.F) {
 	f.Add("run_1", 1, "key", "aos_run_1.1.00")
 	f.Add("", 0, "", "aos_..")

@@ -8,8 +8,8 @@ import (
 	"ao/worker/process"
 )
 
-// TestClaudeInASandbox: claude reads the file of its MCP servers, writes to its project and its own folder, and the
-// error names a limit that it hit.
+// TestClaudeInASandbox: claude reads the file of its MCP servers, and writes to its project and its own folder. If it
+// hits a limit, the error names that.
 func TestClaudeInASandbox(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(process.RemoveTempDirs)

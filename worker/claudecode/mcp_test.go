@@ -216,8 +216,8 @@ func TestAStopEndsAnMCPServer(t *testing.T) {
 	}
 }
 
-// TestTheServersFileIsGoneEarly: the file of the MCP servers, which may contain keys, is removed as soon as claude
-// has read it, in case the worker is killed. All kinds of servers still work.
+// TestTheServersFileIsGoneEarly: the file of the MCP servers may contain keys. It is removed as soon as claude has read
+// it, in case the worker is killed. All kinds of servers still work.
 func TestTheServersFileIsGoneEarly(t *testing.T) {
 	claude := standin.Claude(t)
 	temp := t.TempDir()
@@ -258,8 +258,8 @@ func TestTheServersFileIsGoneEarly(t *testing.T) {
 	}
 }
 
-// TestTheServersFileOfAnyClaude is the same without the real program: the file exists until claude reports its start
-// and is removed while it runs, also if it ends before.
+// TestTheServersFileOfAnyClaude is the same without the real program. The file exists until claude reports its start.
+// It is removed while claude runs, or when claude ends before that.
 func TestTheServersFileOfAnyClaude(t *testing.T) {
 	for script, want := range map[string]string{
 		`[ -s "$file" ] || exit 7

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAFolderThatChanges: what is broken keeps its last good definition, what is missing is missed twice before it
-// goes, and a folder that is away changes nothing.
+// TestAFolderThatChanges: a broken file keeps its last good definition. A missing one must be missed twice before its
+// agent goes. A missing folder changes nothing.
 func TestAFolderThatChanges(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agents")
 	put := func(name, text string) {

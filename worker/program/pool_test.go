@@ -21,8 +21,8 @@ import (
 	"ao/shared/run"
 )
 
-// echo is a persistent program: it answers each turn with its process id and the number of the turn; the rest of the
-// script may change how.
+// echo is a persistent program: it answers each turn with its process id and the number of the turn. The prompt's "do"
+// may change how.
 const echo = `
 n=0
 answer() { printf '{"type":"turn_complete","result":"%s %s %s"}\n' $$ $n "$1"; }
