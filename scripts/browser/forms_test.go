@@ -125,8 +125,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// fillAndSubmit reports whether a path's first name is neither in the schema nor in the value, so that only the whole
-// form can show the error.
+// fillAndSubmit reports whether a path's first name is not in the schema, so that only the whole form can show the
+// error.
 func fillAndSubmit(path, schema string) bool {
 	name := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("$.[]'", r) })[0]
 	return !strings.Contains(schema, strconv.Quote(name)+":")

@@ -36,8 +36,8 @@ func TestOutage(t *testing.T) {
 	}
 	s.call(t, "POST", "/runs/"+slow+"/stop", "", 200)
 	<-back
-	// Pauses of 0.5, 1, 2, 4, 5 and 5 s at most make six tries in 17.5 s: nobody waits longer than 5 s once it is
-	// over.
+	// Pauses of 0.5, 1, 2, 4, 5 and 5 s at most make six tries in 17.5 s. So nobody waits longer than 5 s once the
+	// outage is over.
 	if n := list.streams.Load() - before; n < 6 {
 		t.Errorf("the list asked %d times for its stream, want at least 6", n)
 	}

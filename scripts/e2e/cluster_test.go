@@ -29,8 +29,8 @@ func (s *stack) retryUnavailable(ask func() reply) reply {
 	return r
 }
 
-// checkGet requires the answer to a GET to have a status and these parts: at once, or on a rolling cluster soon,
-// because a coordinator without a leader answers from its own state.
+// checkGet requires the answer to a GET to have a status and these parts. A rolling cluster may take a while, because a
+// coordinator without a leader answers from its own state.
 func (s *stack) checkGet(path string, code int, parts ...string) {
 	s.t.Helper()
 	var r reply

@@ -13,7 +13,7 @@ import (
 )
 
 // simulatedAgent is the program of an autonomous profile. It records the start and end of each turn and obeys its
-// prompt: wait-NAME waits for a gate, fail-… fails, big-… gives a large answer; anything else is answered at once.
+// prompt. wait-NAME waits for a gate, fail-… fails, and big-… gives a large answer. Anything else is answered at once.
 const simulatedAgent = `#!/bin/sh
 p=$(sed 's/.*"prompt":"\([^"]*\)".*/\1/' | cut -c1-40)
 echo "begin:$AGENT_SESSION_ID:$p" >> turns

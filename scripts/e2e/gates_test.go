@@ -13,9 +13,9 @@ import (
 	"ao/nats/natstest"
 )
 
-// gates lists every route of the HTTP API, the least scope for it, and the rights of an executor's session token
-// there: "shared" for resources of no session, "own" for its own and its children's, "" for none. Callers without the
-// right name the victim's resources and must be refused. Callers with the right send malformed requests, which must
+// gates lists every route of the HTTP API, the least scope for it, and the rights of an executor's session token there.
+// These are "shared" for resources of no session, "own" for its own and its children's, "" for none. Callers without
+// the right name the victim's resources and must be refused. Callers with the right send malformed requests, which must
 // harm no one.
 var gates = []struct{ route, scope, session, names string }{
 	{"GET /", "read", "", ""},

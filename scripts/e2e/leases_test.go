@@ -107,8 +107,8 @@ func TestRemoval(t *testing.T) {
 	})
 }
 
-// A dead worker's run fails, and its parent gets the callback, within the lease and 2 s if a coordinator was running;
-// else within one lease more.
+// A dead worker's run fails, and its parent gets the callback. That takes at most the lease and 2 s if a coordinator
+// was running, and one lease more if none was.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const lease = 2 * time.Second

@@ -28,8 +28,8 @@ while read -r line; do
 done
 `
 
-// fakeModel is a Chat Completions endpoint. It calls the tool where it is told "look", stalls in the middle of an
-// answer to "stall", and otherwise answers with the number of the request.
+// fakeModel is a Chat Completions endpoint. The prompt "look" makes it call the tool, and "stall" makes it stall in the
+// middle of an answer. It answers anything else with the number of the request.
 type fakeModel struct {
 	url     string
 	stalled chan struct{} // receives once an answer stalls

@@ -49,8 +49,8 @@ func natsServer(t *testing.T, version string) string {
 	return "nats://" + addr
 }
 
-// TestNATSVersions backs up one nats-server and restores into another one: those of AO_TEST_NATS (versions, separated
-// by spaces), which it builds, and the one that is part of this project, in both directions.
+// TestNATSVersions backs up one nats-server and restores into another one, in both directions. One is of a version in
+// AO_TEST_NATS (separated by spaces), which the test builds. The other is part of this project.
 func TestNATSVersions(t *testing.T) {
 	versions := strings.Fields(os.Getenv("AO_TEST_NATS"))
 	if len(versions) == 0 {

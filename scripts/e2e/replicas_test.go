@@ -137,9 +137,9 @@ func (v *versions) checkedAgainst() map[string]map[string]bool {
 	}
 }
 
-// TestReplicasWhoseAgentChanges: the definition changes 20 times under 1,000 runs, at three replicas of which one is
-// always late, and a fourth comes with one of long ago. None of the runs is refused or remains without a runner. Each
-// is accepted with the newest definition and run with that.
+// TestReplicasWhoseAgentChanges: the definition changes 20 times under 1,000 runs. One of three replicas is always
+// late, and a fourth joins with an old definition. None of the runs is refused or remains without a runner. Each is
+// accepted with the newest definition and run with that.
 func TestReplicasWhoseAgentChanges(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)
@@ -195,8 +195,8 @@ func TestReplicasWhoseAgentChanges(t *testing.T) {
 	}
 }
 
-// TestAChangedFolderOfARunner: what cannot be read leaves the last good definition in place, a new name that collides
-// is refused alone, and both are listed as broken. A removed agent goes, a new one comes.
+// TestAChangedFolderOfARunner: a file that cannot be read leaves the last good definition in place. A new name that
+// collides is refused alone. Both are listed as broken. A removed agent goes, and a new one comes.
 func TestAChangedFolderOfARunner(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)

@@ -209,7 +209,7 @@ func (b *securityStack) checkUnharmed(what string) {
 	}
 }
 
-// checkAtEnd ends every attack: running runs complete, 'ao verify' finds no violation, and the same holds for a
+// checkAtEnd ends every attack. Running runs complete, and 'ao verify' finds no violation. The same holds for a
 // coordinator that rebuilds its state from the history.
 func (b *securityStack) checkAtEnd() {
 	b.t.Helper()

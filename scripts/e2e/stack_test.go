@@ -281,8 +281,8 @@ func (s *stack) ready() {
 	s.until("the coordinator is ready", func() bool { return s.get("/ready").code == 200 })
 }
 
-// leaseMargin returns how much later a lease may end if the coordinator has restarted leases since then: a lease and
-// a stall each time, at most three times.
+// leaseMargin returns how much later a lease may end because the coordinator has restarted leases since then. Each
+// restart adds a lease and a stall, at most three times.
 func (s *stack) leaseMargin(heard int, lease time.Duration) time.Duration {
 	return time.Duration(min(s.coordinator.restartsOfLeases()-heard, 3)) * (lease + 3*time.Second)
 }

@@ -165,8 +165,8 @@ func (c *collector) want(s *stack, trace, root, paths string) {
 	})
 }
 
-// A caller's request, its orchestrator, a child with an output schema and a callback, and a child that fails at its
-// first attempt are one tree in the caller's trace, over three processes.
+// One tree in the caller's trace, over three processes, has the caller's request and its orchestrator. Below that are a
+// child with an output schema and a callback, and a child that fails at its first attempt.
 func TestOneTrace(t *testing.T) {
 	if rolling {
 		t.Skip("what is asked again while NATS has no leader is more than one tree")
@@ -410,8 +410,8 @@ POST /runs/submit/attempt 2/ended`)
 	})
 }
 
-// Without our own spans a caller's trace is still passed on: to the executor, over restarts and lost workers, to
-// further attempts, children and turns of persistent processes. Without a caller's trace there is none.
+// Without our own spans a caller's trace is still passed on. The executor gets it, also after restarts and lost
+// workers. So do further attempts, children and turns of persistent processes. Without a caller's trace there is none.
 func TestATraceIsHandedOn(t *testing.T) {
 	t.Parallel()
 	s := up(t)

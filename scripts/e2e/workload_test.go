@@ -216,8 +216,8 @@ func (c *workload) waitFor(id string, parts ...string) (r reply) {
 	return r
 }
 
-// verify stops the work and checks all of it: in the stream, in the programs' logs of starts, and with coordinators
-// and 'ao verify' of both versions.
+// verify stops the work and checks all of it: in the stream and in the programs' logs of starts. Coordinators and 'ao
+// verify' of both versions must agree.
 func (c *workload) verify(t *testing.T) {
 	t.Helper()
 	c.end()

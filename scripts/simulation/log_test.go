@@ -176,8 +176,8 @@ func (l *runsLog) decay(seq uint64) {
 	l.removals++
 }
 
-// left returns how many records the consumer that began after start still counts when it has delivered seq: those that
-// follow, and those that it has skipped.
+// left returns how many records a consumer still counts when it has delivered seq, if it began after start. These are
+// the records that follow, and those that it skipped.
 func (l *runsLog) left(start, seq uint64) (n uint64) {
 	for at := seq + 1; at <= l.last(); at++ {
 		if l.msgs[at].Subject != "" {

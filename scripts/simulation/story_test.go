@@ -147,9 +147,9 @@ func newStory(seed uint64) story {
 	return s
 }
 
-// meanwhile returns what others ask for at the moment in which it matters: a stop when an attempt fails, and a resume
-// when a session is deleted, its first run is stopped, or takes long. A halt is a stop right after a failure, of which
-// its coordinator does not know yet. The coordinator dies once it has asked for the stop.
+// meanwhile returns what others request at the moment when it matters. When an attempt fails, that is a stop. When a
+// session is deleted, or its first run is stopped or takes long, that is a resume. A halt is a stop right after a
+// failure that its coordinator has not read yet. The coordinator dies once it has written the stop.
 func meanwhile(r *rand.Rand, q request) (more []request) {
 	other := request{N: requests + q.N, Of: q.Of, At: q.At + time.Duration(r.IntN(20))*time.Millisecond, With: q.With}
 	switch {

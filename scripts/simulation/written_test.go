@@ -56,9 +56,9 @@ func (o *oracle) written(c *client, entries []entry) {
 // ambiguous is a time that two records tell differently.
 const ambiguous = "ambiguous"
 
-// begins notes a run's first record. One, or a claim, that was on its way while its session was deleted starts the run
-// again: what is once only is known by the records that the deletion removed. Nobody promises anything about such a
-// session.
+// begins notes a run's first record. Such a record or a claim may be on its way while its session is deleted, and then
+// starts the run again. Only the records that the deletion removed showed what happens once. Nobody promises anything
+// about such a session.
 func (o *oracle) begins(rec subject.Record, e entry) {
 	var id, session, kind, made string
 	_ = strictjson.Scan(e.Body, func(name, v []byte) {
