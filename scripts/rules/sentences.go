@@ -38,11 +38,11 @@ func shortSentences(h *House) (broken []string) {
 	return broken
 }
 
-// shortComments limits the sentences of comments in Go, except in their code and in tests.
+// shortComments limits the sentences of comments in Go, except in their code.
 func shortComments(h *House) (broken []string) {
 	var parser comment.Parser
 	for _, f := range h.Files {
-		if f.Go == nil || ast.IsGenerated(f.Go) || strings.HasSuffix(f.Path, "_test.go") {
+		if f.Go == nil || ast.IsGenerated(f.Go) {
 			continue
 		}
 		for _, group := range f.Go.Comments {
