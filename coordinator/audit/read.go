@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"ao/shared/clock"
 	"context"
 	"encoding/json"
 	"errors"
@@ -121,10 +122,8 @@ func (r *Reader) read(ctx context.Context, first, before uint64) (packs []stream
 		if err != nil || len(packs) > 0 && packs[len(packs)-1].Seq >= before-1 {
 			break
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, 100*time.Millisecond) {
 			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return packs, err

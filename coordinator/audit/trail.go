@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"ao/shared/clock"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -174,10 +175,8 @@ func (t *Trail) writeUntilDone(ctx context.Context, to store, id string, raw []b
 			t.log.Warn("audit entries wait for NATS", "err", err)
 			said = true
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, pause) {
 			return err
-		case <-time.After(pause):
 		}
 	}
 }

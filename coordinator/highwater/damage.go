@@ -1,6 +1,7 @@
 package highwater
 
 import (
+	"ao/shared/clock"
 	"context"
 	"errors"
 	"fmt"
@@ -168,10 +169,8 @@ func (k *Keeper) Verify(ctx context.Context, unreadable uint64) ([]Damage, error
 		case err != nil && !errors.Is(err, stream.ErrTaken):
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, raiseEvery/5) {
 			return nil, ctx.Err()
-		case <-time.After(raiseEvery / 5):
 		}
 	}
 }

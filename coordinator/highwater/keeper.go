@@ -1,6 +1,7 @@
 package highwater
 
 import (
+	"ao/shared/clock"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -103,8 +104,6 @@ func (k *Keeper) locked(ctx context.Context, f func() error) error {
 
 // Run keeps the mark until ctx ends, and raises it a last time then.
 func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(raiseEvery / 10)
-	defer tick.Stop()
 	defer func() {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
@@ -116,10 +115,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 		if err := k.Reconcile(ctx); err != nil && ctx.Err() == nil {
 			k.Log.Debug("the high-water mark was not kept, retrying", "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, raiseEvery/10) {
 			return nil
-		case <-tick.C:
 		}
 	}
 }

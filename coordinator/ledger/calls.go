@@ -39,28 +39,26 @@ func (b *callbackVerifier) report(rec subject.Record, f fields) {
 	}
 	switch {
 	case name == "" || len(f.children) == 0:
-		b.wrong(kindCallback, name, fmt.Sprintf("Record %d (callback) names no turn, or no children", b.seq))
+		b.wrong(kindCallback, name, "Record %d (callback) names no turn, or no children", b.seq)
 		return
 	case t == nil || !t.is(known) && b.runs.reserved[turn] == 0:
-		b.missingRun(name, name, cutOff,
-			fmt.Sprintf("Record %d (callback) names turn %s, which was never accepted", b.seq, name))
+		b.missingRun(name, name, cutOff, "Record %d (callback) names turn %s, which was never accepted", b.seq, name)
 	case t.session != parent:
-		b.wrong(kindCallback, name,
-			fmt.Sprintf("Record %d (callback) names turn %s, which is not of session %.80q", b.seq, name, rec.Session))
+		b.wrong(kindCallback, name, "Record %d (callback) names turn %s, which is not of session %.80q", b.seq, name,
+			rec.Session)
 	}
 	// Otherwise two turns could report one child (decision 0014).
 	if first, e := b.find(f.children[0]); rec.Run != f.children[0] {
-		b.wrong(kindCallback, name,
-			fmt.Sprintf("Record %d (callback) is named after run %s, and its first child is %.80q", b.seq, rec.Run,
-				f.children[0]))
+		b.wrong(kindCallback, name, "Record %d (callback) is named after run %s, and its first child is %.80q", b.seq,
+			rec.Run, f.children[0])
 	} else if first != 0 {
 		misses := int(e.misses)
 		if e.turn != 0 && !b.delivered(e) {
 			misses++
 		}
 		if rec.N != misses {
-			b.missingRun(name, rec.Run, cutOff, fmt.Sprintf("Record %d (callback) says that %d turns reported run %s "+
-				"and ended unclaimed, but %d did", b.seq, rec.N, rec.Run, misses))
+			b.missingRun(name, rec.Run, cutOff, "Record %d (callback) says that %d turns reported run %s and "+
+				"ended unclaimed, but %d did", b.seq, rec.N, rec.Run, misses)
 		}
 	}
 	b.reportAll(name, turn, parent, f)
@@ -93,17 +91,16 @@ func (b *callbackVerifier) reportChild(turnID string, turn, parent uint32, id st
 	at, e := b.find(id)
 	switch {
 	case e == nil || !e.is(known):
-		b.missingRun(id, id, unknown, fmt.Sprintf("Turn %s reports run %.80q, which was never accepted", turnID, id))
+		b.missingRun(id, id, unknown, "Turn %s reports run %.80q, which was never accepted", turnID, id)
 		return
 	case !e.is(callsBack) || e.parent != parent:
-		b.wrong(kindCallback, id,
-			fmt.Sprintf("Turn %s reports the run to a session that it does not call back", turnID))
+		b.wrong(kindCallback, id, "Turn %s reports the run to a session that it does not call back", turnID)
 		return
 	case !e.is(final):
-		b.wrong(kindCallback, id, fmt.Sprintf("Turn %s reports the run, which had not ended", turnID))
+		b.wrong(kindCallback, id, "Turn %s reports the run, which had not ended", turnID)
 	case b.delivered(e):
-		b.wrong(kindTwice, id, fmt.Sprintf("It was reported to its parent twice: by %s, and by turn %s",
-			b.runStates.at(e.turn).id.runID(), turnID))
+		b.wrong(kindTwice, id, "It was reported to its parent twice: by %s, and by turn %s",
+			b.runStates.at(e.turn).id.runID(), turnID)
 		return
 	}
 	if e.turn != 0 {
@@ -125,12 +122,8 @@ func (b *callbackVerifier) delivered(e *runState) bool {
 }
 
 // missingRun notes that a callback record names an unknown run.
-func (b *callbackVerifier) missingRun(id, missing string, x exemption, message string) {
-	f := violation{
-		Wrong:     Wrong{Kind: kindCallback, RunID: id, Sequence: b.seq, Message: message},
-		session:   b.about,
-		exemption: x,
-	}
+func (b *callbackVerifier) missingRun(id, missing string, x exemption, format string, args ...any) {
+	f := violation{Wrong: Wrong{kindCallback, id, b.seq, fmt.Sprintf(format, args...)}, session: b.about, exemption: x}
 	if i, ok := runIdent(missing); ok {
 		f.madeAt = i.madeAt()
 	} else {
@@ -143,8 +136,7 @@ func (b *callbackVerifier) missingRun(id, missing string, x exemption, message s
 func (b *callbackVerifier) notify(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late,
-			fmt.Sprintf("Record %d (notified) is of a run that was never accepted", b.seq))
+		b.note(kindUnknownRun, rec.Run, late, "Record %d (notified) is of a run that was never accepted", b.seq)
 		return
 	}
 	if !b.same(rec, e, f.session) {
@@ -153,25 +145,23 @@ func (b *callbackVerifier) notify(rec subject.Record, f fields) {
 	h := b.webhooks[at]
 	switch {
 	case f.n != rec.N:
-		b.wrong(kindMismatch, rec.Run,
-			fmt.Sprintf("Record %d (notified) is step %d, its subject says %d", b.seq, f.n, rec.N))
+		b.wrong(kindMismatch, rec.Run, "Record %d (notified) is step %d, its subject says %d", b.seq, f.n, rec.N)
 	case e.is(known) && !e.is(hasWebhook):
-		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): the run has no callback_url", b.seq))
+		b.wrong(kindWebhook, rec.Run, "Record %d (notified): the run has no callback_url", b.seq)
 	case e.is(known) && !e.is(final):
-		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Record %d (notified): the run had not ended", b.seq))
+		b.wrong(kindWebhook, rec.Run, "Record %d (notified): the run had not ended", b.seq)
 	case f.n != h.n+1:
-		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the webhook follows step %d", f.n, h.n))
+		b.wrong(kindWebhook, rec.Run, "Step %d of the webhook follows step %d", f.n, h.n)
 	case h.status == run.NotifyDelivered:
-		b.wrong(kindWebhook, rec.Run,
-			fmt.Sprintf("Step %d of the webhook is %q although it had been delivered", f.n, f.status))
+		b.wrong(kindWebhook, rec.Run, "Step %d of the webhook is %q although it had been delivered", f.n, f.status)
 	case h.status == run.NotifyDead && f.status != run.NotifyAgain:
-		b.wrong(kindWebhook, rec.Run, fmt.Sprintf("Step %d of the webhook is %q although it was dead", f.n, f.status))
+		b.wrong(kindWebhook, rec.Run, "Step %d of the webhook is %q although it was dead", f.n, f.status)
 	}
 	switch f.status {
 	case run.NotifyDelivered, run.NotifyFailed, run.NotifyDead, run.NotifyAgain:
 		b.webhooks[at] = webhookState{f.n, f.status}
 	default:
-		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Step %d of the webhook has the status %.20q", f.n, f.status))
+		b.wrong(kindMismatch, rec.Run, "Step %d of the webhook has the status %.20q", f.n, f.status)
 	}
 }
 

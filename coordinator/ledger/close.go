@@ -38,7 +38,7 @@ func (b *Verifier) Close(now time.Time, last uint64) Report {
 			if b.exempt(f) {
 				return
 			}
-			b.violation(kindUnknownRun, e, fmt.Sprintf("Record %d is of a run that was never accepted", e.first))
+			b.violation(kindUnknownRun, e, "Record %d is of a run that was never accepted", e.first)
 		default:
 			r.Runs.Accepted++
 		}
@@ -51,13 +51,9 @@ func (b *Verifier) Close(now time.Time, last uint64) Report {
 		}
 	})
 	if c := r.Runs; c.Accepted != c.Waiting+c.Running+c.Ended {
-		b.keep(violation{
-			Wrong: Wrong{
-				Kind: kindSum,
-				Message: fmt.Sprintf("%d runs were accepted, but %d wait, %d run and %d have ended, which makes %d",
-					c.Accepted, c.Waiting, c.Running, c.Ended, c.Waiting+c.Running+c.Ended),
-			},
-		})
+		say := fmt.Sprintf("%d runs were accepted, but %d wait, %d run and %d have ended, which makes %d", c.Accepted,
+			c.Waiting, c.Running, c.Ended, c.Waiting+c.Running+c.Ended)
+		b.keep(violation{Wrong: Wrong{Kind: kindSum, Message: say}})
 	}
 	r.Wrong = []Wrong{}
 	for _, f := range b.violations {
@@ -112,8 +108,7 @@ func (b *callbackVerifier) callback(c *Callbacks, at uint32, e *runState, now ti
 	}
 	idle := now.Sub(time.Unix(0, max(p.idleSince, b.runs.ends[at])))
 	if len(b.runs.open[e.parent]) == 0 && idle > limit {
-		b.violation(kindOverdue, e,
-			fmt.Sprintf("Its parent has been idle for %s and was not called back", idle.Round(time.Second)))
+		b.violation(kindOverdue, e, "Its parent has been idle for %s and was not called back", idle.Round(time.Second))
 	}
 }
 
@@ -153,19 +148,12 @@ func (b *runVerifier) count(r *Report, at uint32, e *runState, now time.Time) {
 	r.Attempts.Ended += int(e.ends)
 	r.Attempts.Retried += max(int(e.claims)-1, 0)
 	if e.is(claimedToEnd) && now.Sub(time.Unix(0, b.live[at].carriedAt)) > overdue {
-		b.violation(kindUnfinished, e,
-			fmt.Sprintf("A coordinator claimed attempt %d to end it, and it has no end record", e.claimed))
+		b.violation(kindUnfinished, e, "A coordinator claimed attempt %d to end it, and it has no end record",
+			e.claimed)
 	}
 	if l := b.live[at]; l.reportedAt != 0 && now.Sub(time.Unix(0, l.reportedAt)) > overdueResult {
-		b.keep(violation{
-			Wrong: Wrong{
-				Kind:     kindUnchecked,
-				RunID:    e.id.runID(),
-				Sequence: l.result,
-				Message: fmt.Sprintf(
-					"The result of attempt %d was reported %s ago, and no coordinator has written the end record",
-					l.n, now.Sub(time.Unix(0, l.reportedAt)).Round(time.Second)),
-			},
-		})
+		say := fmt.Sprintf("The result of attempt %d was reported %s ago, and no coordinator has written the end "+
+			"record", l.n, now.Sub(time.Unix(0, l.reportedAt)).Round(time.Second))
+		b.keep(violation{Wrong: Wrong{kindUnchecked, e.id.runID(), l.result, say}})
 	}
 }

@@ -1,8 +1,6 @@
 package ledger
 
 import (
-	"fmt"
-
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -75,8 +73,8 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 	n := f.attempt
 	s := run.Status(f.status)
 	if n < 1 || n >= 1<<16 || endings[s] == 0 {
-		b.wrong(kindMismatch, rec.Run,
-			fmt.Sprintf("Record %d is the end record of attempt %d, with status %.20q", b.seq, n, f.status))
+		b.wrong(kindMismatch, rec.Run, "Record %d is the end record of attempt %d, with status %.20q", b.seq, n,
+			f.status)
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -88,26 +86,24 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 	case n <= int(e.ended) && behindUnreadable(b.rules, rec):
 		return
 	case n <= int(e.ended):
-		b.wrong(kindTwoEnds, rec.Run, fmt.Sprintf("Attempt %d has a second end record: %s, by %s", n, s, who(f.runner)))
+		b.wrong(kindTwoEnds, rec.Run, "Attempt %d has a second end record: %s, by %s", n, s, who(f.runner))
 		return
 	case e.is(known) && e.is(final):
-		b.wrong(kindTwoEnds, rec.Run,
-			fmt.Sprintf("The run had ended when its attempt %d got an end record: %s, by %s", n, s, who(f.runner)))
+		b.wrong(kindTwoEnds, rec.Run, "The run had ended when its attempt %d got an end record: %s, by %s", n, s,
+			who(f.runner))
 		return
 	case e.is(known) && n > int(e.claimed):
-		b.note(kindUnclaimed, rec.Run, cutOff, fmt.Sprintf("Attempt %d ended although it was never claimed", n))
+		b.note(kindUnclaimed, rec.Run, cutOff, "Attempt %d ended although it was never claimed", n)
 	case e.is(running|claimedToEnd) && l.key != rec.Key && !behindUnreadable(b.rules, rec):
-		b.wrong(kindKey, rec.Run,
-			fmt.Sprintf("Attempt %d was ended by %s with a key that is not its own", n, who(f.runner)))
+		b.wrong(kindKey, rec.Run, "Attempt %d was ended by %s with a key that is not its own", n, who(f.runner))
 	case e.is(running|claimedToEnd) && f.runner != "" && f.runner != l.runner:
-		b.wrong(kindStranger, rec.Run,
-			fmt.Sprintf("Attempt %d was claimed by %s, and its end record is by %s", n, who(l.runner), f.runner))
+		b.wrong(kindStranger, rec.Run, "Attempt %d was claimed by %s, and its end record is by %s", n, who(l.runner),
+			f.runner)
 	}
 	if s == run.Completed && e.is(hasSchema) && (b.rules.Checked == nil || !b.rules.Checked(rec.Run, n, f.checked)) {
 		s = run.Failed // as in every coordinator
 	} else if s == run.Completed && e.is(hasSchema) && l.reportedAt == 0 {
-		b.note(kindUnreported, rec.Run, cutOff,
-			fmt.Sprintf("Attempt %d completed with a checked result that was never reported", n))
+		b.note(kindUnreported, rec.Run, cutOff, "Attempt %d completed with a checked result that was never reported", n)
 	}
 	b.close(at, e, n, s)
 	if !e.is(final) && behindUnreadable(b.rules, rec) {

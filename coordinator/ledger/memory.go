@@ -106,15 +106,13 @@ type violation struct {
 const maxViolations = 100_000
 
 // wrong notes a violation that only a deletion of the run's session explains.
-func (m *memory) wrong(kind, id, message string) { m.note(kind, id, never, message) }
+func (m *memory) wrong(kind, id, format string, args ...any) {
+	m.note(kind, id, never, format, args...)
+}
 
 // note notes a violation about a run; "": about none.
-func (m *memory) note(kind, id string, x exemption, message string) {
-	f := violation{
-		Wrong:     Wrong{Kind: kind, RunID: id, Sequence: m.seq, Message: message},
-		session:   m.about,
-		exemption: x,
-	}
+func (m *memory) note(kind, id string, x exemption, format string, args ...any) {
+	f := violation{Wrong: Wrong{kind, id, m.seq, fmt.Sprintf(format, args...)}, session: m.about, exemption: x}
 	if i, ok := runIdent(id); ok {
 		f.madeAt = i.madeAt()
 		if at := m.byRun[i]; at != 0 {
@@ -170,14 +168,14 @@ func (m *memory) session(id string) uint32 {
 // same checks that a record names its run's session.
 func (m *memory) same(rec subject.Record, e *runState, session string) bool {
 	if session == "" || e.session != m.session(session) {
-		m.wrong(kindMismatch, rec.Run,
-			fmt.Sprintf("Record %d (%s) names session %.80q, which is not the run's", m.seq, rec.Kind, session))
+		m.wrong(kindMismatch, rec.Run, "Record %d (%s) names session %.80q, which is not the run's", m.seq, rec.Kind,
+			session)
 		return false
 	}
 	return true
 }
 
 // violation notes what is wrong with a run at the end.
-func (m *memory) violation(kind string, e *runState, message string) {
-	m.keep(violation{Wrong: Wrong{Kind: kind, RunID: e.id.runID(), Message: message}, madeAt: e.id.madeAt()})
+func (m *memory) violation(kind string, e *runState, format string, args ...any) {
+	m.keep(violation{Wrong: Wrong{kind, e.id.runID(), 0, fmt.Sprintf(format, args...)}, madeAt: e.id.madeAt()})
 }

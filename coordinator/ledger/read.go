@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"ao/shared/clock"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -150,15 +151,8 @@ func addAll(ctx context.Context, b Stream, book *Verifier, last uint64) error {
 // nothingFollows waits until reading stands still and the stream has nothing more: the last record was removed. A
 // replica that lags may say so too early, so it must say it twice.
 func nothingFollows(ctx context.Context, b Stream, at *atomic.Uint64, last uint64) bool {
-	tick := time.NewTicker(250 * time.Millisecond)
-	defer tick.Stop()
 	confirmed := 0
-	for before := at.Load(); ; {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
+	for before := at.Load(); clock.Sleep(ctx, 250*time.Millisecond); {
 		now := at.Load()
 		if now != before {
 			before, confirmed = now, 0
@@ -174,4 +168,5 @@ func nothingFollows(ctx context.Context, b Stream, at *atomic.Uint64, last uint6
 			return true
 		}
 	}
+	return false
 }

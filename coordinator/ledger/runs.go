@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"ao/nats/subject"
@@ -36,13 +35,12 @@ type attempt struct {
 // coordinator writes it. Close checks that it exists.
 func (b *runVerifier) beginSession(rec subject.Record, f fields) {
 	if f.run == "" {
-		b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (session) names no run", b.seq))
+		b.wrong(kindUnreadable, "", "Record %d (session) names no run", b.seq)
 		return
 	}
 	at, e := b.run(f.run, rec.Session)
 	if e.session != b.about {
-		b.wrong(kindMismatch, f.run,
-			fmt.Sprintf("Record %d (session) names run %s, which is of another session", b.seq, f.run))
+		b.wrong(kindMismatch, f.run, "Record %d (session) names run %s, which is of another session", b.seq, f.run)
 	}
 	b.reserve(at, e, f)
 }
@@ -50,9 +48,8 @@ func (b *runVerifier) beginSession(rec subject.Record, f fields) {
 // accept checks the first record of a run, or one that queues it.
 func (b *runVerifier) accept(rec subject.Record, f fields) {
 	if f.run != rec.Run || f.session == "" || rec.Session != "" && rec.Session != f.session {
-		b.wrong(kindMismatch, rec.Run,
-			fmt.Sprintf("Record %d (%s) holds run %.80q of session %.80q, which contradicts its subject", b.seq,
-				rec.Kind, f.run, f.session))
+		b.wrong(kindMismatch, rec.Run, "Record %d (%s) holds run %.80q of session %.80q, which contradicts its subject",
+			b.seq, rec.Kind, f.run, f.session)
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -77,8 +74,8 @@ func (b *runVerifier) reserve(at uint32, e *runState, f fields) {
 func (b *runVerifier) begin(at uint32, e *runState, f fields) {
 	delete(b.reserved, at)
 	if e.claimed > 0 || e.ended > 0 {
-		b.note(kindOrder, f.run, cutOff,
-			fmt.Sprintf("Record %d is the run's first, and the run was claimed or had ended before", b.seq))
+		b.note(kindOrder, f.run, cutOff, "Record %d is the run's first, and the run was claimed or had ended before",
+			b.seq)
 		if f.attempt == int(e.ended)+1 { // then it had not ended with that attempt
 			e.flags &^= final | completed | failed | stopped
 		}
@@ -123,22 +120,21 @@ func (b *runVerifier) queue(at uint32, e *runState, rec subject.Record, f fields
 	n := f.attempt
 	switch {
 	case n != rec.N || n < 1 || f.key == "":
-		b.wrong(kindMismatch, rec.Run,
-			fmt.Sprintf("Record %d queues attempt %d, its subject says %d; or it has no key", b.seq, n, rec.N))
+		b.wrong(kindMismatch, rec.Run, "Record %d queues attempt %d, its subject says %d; or it has no key", b.seq, n,
+			rec.N)
 		return
 	case n > int(e.most):
-		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued; the run may have %d", n, e.most))
+		b.wrong(kindAttempt, rec.Run, "Attempt %d was queued; the run may have %d", n, e.most)
 	case n <= int(max(e.queued, e.claimed)):
 	case e.is(final) && e.ended > 0 && int(e.ended) < n:
-		b.wrong(kindAttempt, rec.Run, fmt.Sprintf("Attempt %d was queued although the run had ended", n))
+		b.wrong(kindAttempt, rec.Run, "Attempt %d was queued although the run had ended", n)
 	case n != int(e.ended)+1:
-		b.note(kindAttempt, rec.Run, cutOff,
-			fmt.Sprintf("Attempt %d was queued although attempt %d has no end record", n, n-1))
+		b.note(kindAttempt, rec.Run, cutOff, "Attempt %d was queued although attempt %d has no end record", n, n-1)
 		e.ended, e.claimed = uint16(n-1), uint16(n-1) // assumed from here on
 	}
 	l, ok := b.live[at]
 	if ok && l.n == n && l.key != f.key {
-		b.wrong(kindKey, rec.Run, fmt.Sprintf("Attempt %d has two keys", n))
+		b.wrong(kindKey, rec.Run, "Attempt %d has two keys", n)
 		return
 	}
 	e.queued = max(e.queued, uint16(min(n, 1<<16-1)))
@@ -155,7 +151,7 @@ func (b *runVerifier) queue(at uint32, e *runState, rec subject.Record, f fields
 func (b *runVerifier) claim(rec subject.Record, f fields) {
 	n := f.attempt
 	if n < 1 || n >= 1<<16 {
-		b.wrong(kindMismatch, rec.Run, fmt.Sprintf("Record %d claims attempt %d", b.seq, n))
+		b.wrong(kindMismatch, rec.Run, "Record %d claims attempt %d", b.seq, n)
 		return
 	}
 	at, e := b.run(rec.Run, f.session)
@@ -165,21 +161,16 @@ func (b *runVerifier) claim(rec subject.Record, f fields) {
 	l := b.live[at]
 	switch {
 	case n <= int(e.claimed):
-		b.wrong(kindClaimedTwice, rec.Run,
-			fmt.Sprintf("Attempt %d was claimed twice, the second time by %s", n, who(f.runner)))
+		b.wrong(kindClaimedTwice, rec.Run, "Attempt %d was claimed twice, the second time by %s", n, who(f.runner))
 		return
 	case e.is(known) && e.is(final):
-		b.wrong(kindAfterEnd, rec.Run,
-			fmt.Sprintf("Attempt %d was claimed by %s after the run had ended", n, who(f.runner)))
+		b.wrong(kindAfterEnd, rec.Run, "Attempt %d was claimed by %s after the run had ended", n, who(f.runner))
 	case e.is(known) && n != int(e.ended)+1:
-		b.wrong(kindAttempt, rec.Run,
-			fmt.Sprintf("Attempt %d was claimed although attempt %d has no end record", n, n-1))
+		b.wrong(kindAttempt, rec.Run, "Attempt %d was claimed although attempt %d has no end record", n, n-1)
 	case e.is(known) && f.runner != "" && n > int(e.queued):
-		b.wrong(kindAttempt, rec.Run,
-			fmt.Sprintf("Attempt %d was claimed by %s although it was never queued", n, who(f.runner)))
+		b.wrong(kindAttempt, rec.Run, "Attempt %d was claimed by %s although it was never queued", n, who(f.runner))
 	case l.n == n && l.key != rec.Key:
-		b.wrong(kindKey, rec.Run,
-			fmt.Sprintf("Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner)))
+		b.wrong(kindKey, rec.Run, "Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner))
 	}
 	e.claimed = uint16(n)
 	most := 1
@@ -209,16 +200,14 @@ func (b *runVerifier) turn(at uint32, e *runState, rec subject.Record) {
 	}
 	for _, o := range open {
 		if before := b.runStates.at(o); o != at && before.is(running) {
-			b.wrong(kindTwoAtOnce, rec.Run,
-				fmt.Sprintf("The run was claimed while run %s of its session ran", before.id.runID()))
+			b.wrong(kindTwoAtOnce, rec.Run, "The run was claimed while run %s of its session ran", before.id.runID())
 			return
 		}
 	}
 	if before := b.runStates.at(open[0]); open[0] != at {
-		b.note( // its first record may be truncated, and one of a later attempt taken for it
-			kindOrder, rec.Run, cutOff,
-			fmt.Sprintf("The run was claimed although run %s of its session came before it, and had not ended",
-				before.id.runID()))
+		// its first record may be truncated, and one of a later attempt taken for it
+		b.note(kindOrder, rec.Run, cutOff, "The run was claimed although run %s of its session came before it, and "+
+			"had not ended", before.id.runID())
 	}
 }
 
@@ -256,7 +245,7 @@ func (b *runVerifier) finish(at uint32, e *runState, s run.Status) {
 func (b *runVerifier) stop(rec subject.Record, f fields) {
 	_, e := b.find(rec.Run)
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late, fmt.Sprintf("Record %d stops a run that was never accepted", b.seq))
+		b.note(kindUnknownRun, rec.Run, late, "Record %d stops a run that was never accepted", b.seq)
 		return
 	}
 	if b.same(rec, e, f.session) && !e.is(final) {
@@ -269,8 +258,7 @@ func (b *runVerifier) stop(rec subject.Record, f fields) {
 func (b *runVerifier) tree(rec subject.Record, f fields) {
 	_, e := b.find(rec.Run)
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late,
-			fmt.Sprintf("Record %d stops the tree of a run that was never accepted", b.seq))
+		b.note(kindUnknownRun, rec.Run, late, "Record %d stops the tree of a run that was never accepted", b.seq)
 		return
 	}
 	if !b.same(rec, e, rec.Session) {
@@ -317,8 +305,7 @@ func treeStopped(m *memory, e *runState) bool {
 func (b *runVerifier) workerRecord(rec subject.Record, f fields) {
 	at, e := b.find(rec.Run)
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late,
-			fmt.Sprintf("Record %d (%s) is of a run that was never accepted", b.seq, rec.Kind))
+		b.note(kindUnknownRun, rec.Run, late, "Record %d (%s) is of a run that was never accepted", b.seq, rec.Kind)
 		return
 	}
 	if !b.same(rec, e, f.session) {
@@ -326,12 +313,11 @@ func (b *runVerifier) workerRecord(rec subject.Record, f fields) {
 	}
 	switch l := b.live[at]; {
 	case f.attempt > int(e.claimed):
-		b.note(kindUnclaimed, rec.Run, cutOff,
-			fmt.Sprintf("Record %d (%s) is of attempt %d, which was never claimed", b.seq, rec.Kind, f.attempt))
+		b.note(kindUnclaimed, rec.Run, cutOff, "Record %d (%s) is of attempt %d, which was never claimed", b.seq,
+			rec.Kind, f.attempt)
 	case e.is(running) && l.n == f.attempt && (l.runner != f.runner || l.key != rec.Key):
-		b.wrong(kindStranger, rec.Run,
-			fmt.Sprintf("Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq, rec.Kind,
-				who(f.runner)))
+		b.wrong(kindStranger, rec.Run, "Attempt %d is %s's, and record %d (%s) is by %s", l.n, l.runner, b.seq,
+			rec.Kind, who(f.runner))
 	}
 }
 

@@ -6,7 +6,6 @@ package ledger
 
 import (
 	"cmp"
-	"fmt"
 
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -75,7 +74,7 @@ func (b *Verifier) Add(m bus.Message) {
 		b.first, b.cut = m.Seq, m.Time
 	}
 	if m.Seq <= b.seq {
-		b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d comes after record %d", m.Seq, b.seq))
+		b.wrong(kindUnreadable, "", "Record %d comes after record %d", m.Seq, b.seq)
 		return
 	}
 	b.seq, b.at, b.about = m.Seq, m.Time, 0
@@ -86,9 +85,8 @@ func (b *Verifier) Add(m bus.Message) {
 	s := session(rec, f)
 	b.about = b.session(s)
 	if s != "" && subject.Partition(s) != rec.Partition {
-		b.wrong(kindMismatch, rec.Run,
-			fmt.Sprintf("Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq, rec.Kind, s,
-				rec.Partition, subject.Partition(s)))
+		b.wrong(kindMismatch, rec.Run, "Record %d (%s) of session %.80q lies in partition %.10s instead of %s", m.Seq,
+			rec.Kind, s, rec.Partition, subject.Partition(s))
 	}
 	if enter := b.apply[rec.Kind]; enter != nil {
 		enter(rec, f)
@@ -100,7 +98,7 @@ func (b *Verifier) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 	rec, err := subject.Parse(m.Subject)
 	switch {
 	case err != nil:
-		b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d: %v", m.Seq, err))
+		b.wrong(kindUnreadable, "", "Record %d: %v", m.Seq, err)
 		return rec, f, false
 	case rec.Kind == subject.Unknown:
 		b.unknown++
@@ -118,10 +116,10 @@ func (b *Verifier) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 	}
 	switch most := cmp.Or(b.Version, run.Version); {
 	case err != nil:
-		b.wrong(kindUnreadable, rec.Run, fmt.Sprintf("Record %d (%s) is unreadable: %v", m.Seq, rec.Kind, err))
+		b.wrong(kindUnreadable, rec.Run, "Record %d (%s) is unreadable: %v", m.Seq, rec.Kind, err)
 	case f.v < 1 || f.v > most:
-		b.wrong(kindVersion, rec.Run,
-			fmt.Sprintf("Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind, f.v, most))
+		b.wrong(kindVersion, rec.Run, "Record %d (%s) is of version %d; versions 1 to %d are known", m.Seq, rec.Kind,
+			f.v, most)
 	default:
 		return rec, f, true
 	}
@@ -134,15 +132,14 @@ func (b *Verifier) checkNames(rec *subject.Record, f fields) bool {
 		var err error
 		rec.Run, rec.N, err = turnName(rec.Run)
 		if err != nil {
-			b.wrong(kindUnreadable, "", fmt.Sprintf("Record %d (callback): %v", b.seq, err))
+			b.wrong(kindUnreadable, "", "Record %d (callback): %v", b.seq, err)
 			return false
 		}
 	}
 	for _, id := range []string{rec.Run, f.run, f.turn} {
 		if _, ok := runIdent(id); id != "" && !ok {
-			b.wrong(kindUnreadable, "",
-				fmt.Sprintf("Record %d (%s) is of run %.80q, which is not an id that a coordinator makes", b.seq,
-					rec.Kind, id))
+			b.wrong(kindUnreadable, "", "Record %d (%s) is of run %.80q, which is not an id that a coordinator makes",
+				b.seq, rec.Kind, id)
 			return false
 		}
 	}

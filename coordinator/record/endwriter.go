@@ -292,25 +292,17 @@ func (e *EndWriter) purge(ctx context.Context, subj string, before uint64) error
 func (e *EndWriter) ended(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault,
 ) (bus.Entry, error) {
 	attempt, key := e.attempt(a)
-	var events uint64
+	end := e.NewEnd(a)
+	end.Attempt, end.Status, end.Error = attempt, status, f
 	if a.Claim != nil {
 		var err error
-		events, err = e.Stream.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID))
+		end.Events, err = e.Stream.LastEvent(ctx, subject.RunEvents(a.Spec.SessionID, a.Spec.ID))
 		if err != nil {
 			e.Log.Debug("last event of a run is unknown", "run", a.Spec.ID, "err", err)
 		}
 	}
-	body, err := run.Ended{
-		V:         e.Records.versions.Of(a),
-		SessionID: a.Spec.SessionID,
-		Nonce:     Nonce(),
-		Attempt:   attempt,
-		Status:    status,
-		Error:     f,
-		Events:    events,
-		StartedAt: a.Started,
-		At:        time.Now().UTC(),
-	}.Encode()
+	end.At = time.Now().UTC()
+	body, err := end.Encode()
 	return bus.Entry{Subject: subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: body}, err
 }
 

@@ -1,6 +1,7 @@
 package runners
 
 import (
+	"ao/shared/clock"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,12 +55,10 @@ func (c *Commander) commandWithRetry(ctx context.Context, runner string, registe
 	if !errors.Is(err, bus.ErrNoResponders) || min(c.ListeningFor(), time.Since(registered).Abs()) >= 2*reconnectTime {
 		return reply, err
 	}
-	select {
-	case <-ctx.Done():
+	if !clock.Sleep(ctx, reconnectTime) {
 		return reply, ctx.Err()
-	case <-time.After(reconnectTime):
-		return c.Command(ctx, runner, cmd)
 	}
+	return c.Command(ctx, runner, cmd)
 }
 
 // SendStop tells an attempt's runner to stop it. If that fails, the lease controller repeats it.

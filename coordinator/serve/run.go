@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"ao/shared/clock"
 	"cmp"
 	"context"
 	"errors"
@@ -296,13 +297,9 @@ func serve(ctx context.Context, c *parts.Coordinator, f *front, serveNATS func(c
 
 // ready waits until the coordinator is ready; false: ctx ended before.
 func ready(ctx context.Context, c *parts.Coordinator) bool {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
 	for c.Ready() != nil {
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, 5*time.Millisecond) {
 			return false
-		case <-tick.C:
 		}
 	}
 	return true

@@ -1,6 +1,7 @@
 package agentfile
 
 import (
+	"ao/shared/clock"
 	"context"
 	"errors"
 	"io/fs"
@@ -109,8 +110,6 @@ func lock(ctx context.Context, dir string) (release func(), err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		switch {
@@ -121,11 +120,9 @@ func lock(ctx context.Context, dir string) (release func(), err error) {
 			f.Close()
 			return nil, err
 		}
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, 5*time.Millisecond) {
 			f.Close()
 			return nil, ctx.Err()
-		case <-tick.C:
 		}
 	}
 }

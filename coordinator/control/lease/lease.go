@@ -2,6 +2,7 @@
 package lease
 
 import (
+	"ao/shared/clock"
 	"context"
 	"sync"
 	"time"
@@ -127,15 +128,7 @@ func (c *Controller) Recheck(ctx context.Context, a projection.Active, why strin
 // RecheckNow rechecks an attempt however long its lease. It retries until the attempt is decided, even while a cluster
 // has no leader.
 func (c *Controller) RecheckNow(ctx context.Context, a projection.Active, why string) {
-	for c.Recheck(ctx, a, why) != nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(time.Second):
-		}
-		if !c.Ends.IsCurrent(a) {
-			return
-		}
+	for c.Recheck(ctx, a, why) != nil && clock.Sleep(ctx, time.Second) && c.Ends.IsCurrent(a) {
 	}
 }
 

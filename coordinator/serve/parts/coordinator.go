@@ -4,6 +4,7 @@
 package parts
 
 import (
+	"ao/shared/clock"
 	"cmp"
 	"context"
 	"log/slog"
@@ -258,10 +259,7 @@ func (c *Coordinator) retryUntilAvailable(ctx context.Context, what string, f fu
 			return err
 		}
 		c.log.Warn("NATS does not answer; retrying", "for", what, "err", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(500 * time.Millisecond):
-		}
+		clock.Sleep(ctx, 500*time.Millisecond)
 	}
 }
 

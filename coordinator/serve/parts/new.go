@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"ao/shared/clock"
 	"context"
 	"time"
 
@@ -91,13 +92,9 @@ func (c *Coordinator) Run(ctx context.Context) error {
 
 // waitLoaded waits until the projection and the registries have been read.
 func (c *Coordinator) waitLoaded(ctx context.Context) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
 	for c.History.Ready() != nil || c.Registries() != nil {
-		select {
-		case <-ctx.Done():
+		if !clock.Sleep(ctx, 5*time.Millisecond) {
 			return ctx.Err()
-		case <-tick.C:
 		}
 	}
 	return nil
