@@ -129,7 +129,11 @@ func (d *definitions) take(agents []profile.Agent, broken []agent.BrokenFile) {
 	}
 	replaced := maps.Clone(d.current)
 	maps.DeleteFunc(replaced, func(name string, was definition) bool { return current[name].hash == was.hash })
-	if n := d.countOlder(); n+len(replaced) > d.maxOlder {
+	n := 0
+	for _, all := range d.older {
+		n += len(all)
+	}
+	if n+len(replaced) > d.maxOlder {
 		broken = append(slices.Clone(broken), d.folderBroken(fmt.Sprintf("accepted runs still carry %d older "+
 			"definitions, the most that are kept", n)))
 		list, current, replaced = d.agents, d.current, nil
@@ -150,13 +154,6 @@ func (d *definitions) take(agents []profile.Agent, broken []agent.BrokenFile) {
 		}
 	}
 	d.agents, d.current, d.broken = list, current, broken
-}
-
-func (d *definitions) countOlder() (n int) {
-	for _, all := range d.older {
-		n += len(all)
-	}
-	return n
 }
 
 // forget drops the older definitions that match. The caller holds mu.

@@ -17,7 +17,7 @@ func (w *Worker) stopTaking() {
 // need.
 func (w *Worker) drain(request context.Context, why string) {
 	w.stopTaking()
-	w.sessions.drain()
+	w.sessions.Drain()
 	w.log.Info("taking no more runs", "why", why, "running", w.slots.busy())
 	w.heartbeats.sendNow()
 	defer w.deregister(false)

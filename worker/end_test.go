@@ -69,7 +69,7 @@ func TestRefusedEndRecord(t *testing.T) {
 		}
 	}
 	close(goOn)
-	natstest.Until(t, "both are refused", func() bool { return w.counts.now().Refused == 2 })
+	natstest.Until(t, "both are refused", func() bool { return w.counts.refused.Load() == 2 })
 	for _, q := range []run.Queued{small, large} {
 		if e := s.waitEnded(q); e.Nonce != "coordinator's" || e.Result != nil {
 			t.Errorf("the last word changed: %+v", e)
@@ -109,8 +109,8 @@ func TestAbandonedReplyAfterEnd(t *testing.T) {
 	w.attempts.markFinished(a) // its last word is on the way
 	w.abandon(q.Key)
 	close(goOn)
-	natstest.Until(t, "its last word stands", func() bool { return w.counts.now().Ended == 1 })
-	if c := w.counts.now(); c.Abandoned != 0 || c.Refused != 0 {
+	natstest.Until(t, "its last word stands", func() bool { return w.counts.ended.Load() == 1 })
+	if c := &w.counts; c.abandoned.Load() != 0 || c.refused.Load() != 0 {
 		t.Errorf("counted %+v", c)
 	}
 }
@@ -134,7 +134,7 @@ func TestAbandonedResultIsLogged(t *testing.T) {
 			return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue}, Abandoned: []string{q.Key}}
 		}
 	})
-	natstest.Until(t, "it is gone", func() bool { return w.counts.now().Abandoned == 1 && !w.attempts.has(q.Key) })
+	natstest.Until(t, "it is gone", func() bool { return w.counts.abandoned.Load() == 1 && !w.attempts.has(q.Key) })
 	if l := log.line("no end record"); !strings.Contains(l, q.ID) || !strings.Contains(l, "half done") ||
 		!strings.Contains(l, errAbandoned.Error()) {
 		t.Errorf("got %q", l)

@@ -159,22 +159,15 @@ func (h *supervisor) invocation(a *attempt) (executor.Invocation, error) {
 	}
 	inv := executor.Invocation{
 		SchemaVersion: executor.Version, Mode: mode, SessionID: a.SessionID, RunID: a.ID, Attempt: a.Attempt,
-		Parameters: a.Parameters,
-		ProjectDir: cmp.Or(a.ProjectDir, h.projectDir), AgentName: a.Agent, AgentHash: a.Owner, Blueprint: a.Blueprint,
-		Config: h.profile.Config, ExecutorSession: executorSession(a.ExecutorSessionID), PreviousRunID: a.PreviousRunID,
+		Parameters: a.Parameters, ProjectDir: cmp.Or(a.ProjectDir, h.projectDir), AgentName: a.Agent,
+		AgentHash: a.Owner, Blueprint: a.Blueprint, Config: h.profile.Config, PreviousRunID: a.PreviousRunID,
+	}
+	if !runnerapi.IsStatePointer(a.ExecutorSessionID) { // a kept state is read through the Host
+		inv.ExecutorSession = a.ExecutorSessionID
 	}
 	var err error
 	if a.AgentType == run.Autonomous {
 		inv.Prompt, err = prompt.Text(a.Blueprint, mode, a.Parameters)
 	}
 	return inv, err
-}
-
-// executorSession returns the session id that an executor gets. A kept state is no session id; the executor reads it
-// through its Host.
-func executorSession(bound string) string {
-	if runnerapi.IsStatePointer(bound) {
-		return ""
-	}
-	return bound
 }

@@ -105,8 +105,8 @@ func TestFence(t *testing.T) {
 			t.Errorf("a last word stands: %+v", e)
 		}
 	}
-	natstest.Until(t, "both last words are counted", func() bool { return w.counts.now().Ended == 2 })
-	if c := w.counts.now(); c.Fenced != 2 || c.Ended != 2 || c.Abandoned != 0 {
+	natstest.Until(t, "both last words are counted", func() bool { return w.counts.ended.Load() == 2 })
+	if c := &w.counts; c.fenced.Load() != 2 || c.ended.Load() != 2 || c.abandoned.Load() != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -170,7 +170,7 @@ func TestFenceSparesFinished(t *testing.T) {
 	if e := s.waitEnded(ends); e.Status != run.Completed {
 		t.Errorf("got %s %s", e.Status, code(e))
 	}
-	if c := w.counts.now(); c.Fenced != 1 {
+	if c := &w.counts; c.fenced.Load() != 1 {
 		t.Errorf("got %+v", c)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
+	"ao/shared/trace"
 )
 
 // handle brings a delivery to its end: rejected, claimed elsewhere, or executed with an end record.
@@ -58,7 +59,8 @@ func (w *Worker) handle(d bus.Delivery) {
 		o := w.supervisor.execute(a, ev)
 		w.meter.execution[o.Status].ObserveSince(started)
 		w.finish(a, o, ev)
-		a.endSpan(o)
+		recordOutcome(a.span, o)
+		a.span.End()
 		if o.Status != run.Failed || !a.AllowsRetry(a.Attempt) { // otherwise the next attempt may need the older state
 			ev.state.deleteOld()
 		}
@@ -91,9 +93,9 @@ func decodeQueued(d bus.Delivery) (q run.Queued, partition string, err error) {
 
 func (w *Worker) newAttempt(q run.Queued, partition string) *attempt {
 	a := &attempt{Queued: q, partition: partition, killed: make(chan struct{})}
-	ctx, span := w.spans.begin(context.Background(), &a.Queued)
-	a.span = span
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	traced := trace.ContextWith(context.Background(), q.Trace)
+	traced, a.span = w.spans.Start(traced, trace.Consumer, "attempt")
+	a.ctx, a.cancel = context.WithCancelCause(traced)
 	a.recordCtx, a.cancelRecords = context.WithCancelCause(w.shutdown.hardStop)
 	return a
 }

@@ -8,6 +8,7 @@ import (
 
 	"ao/shared/metric"
 	"ao/shared/runnerapi"
+	"ao/worker/program"
 )
 
 // heartbeater sends heartbeats, which say that the worker is alive and name its attempts.
@@ -15,7 +16,7 @@ type heartbeater struct {
 	client   *client
 	remote   *remoteSettings
 	attempts *attempts
-	sessions *keptSessions
+	sessions *program.Pool
 	shutdown *shutdown
 	obey     func(runnerapi.HeartbeatReply)
 	log      *slog.Logger
@@ -77,10 +78,9 @@ func (p *heartbeater) sendAll(ctx context.Context) error {
 func (p *heartbeater) send(ctx context.Context, attempts []runnerapi.Attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, max(p.remote.heartbeatInterval(), time.Second))
 	defer cancel()
-	sent := time.Now()
+	sent, idle := time.Now(), p.sessions.Sessions()
 	r, err := p.client.heartbeat(ctx, runnerapi.Heartbeat{Attempts: attempts,
-		Idle:     firstN(p.sessions.idle(), runnerapi.MaxHeartbeatIdle),
-		Draining: p.shutdown.stopping.Load()})
+		Idle: idle[:min(len(idle), runnerapi.MaxHeartbeatIdle)], Draining: p.shutdown.stopping.Load()})
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,6 @@ func (p *heartbeater) send(ctx context.Context, attempts []runnerapi.Attempt) er
 	return nil
 }
 
-func firstN(all []string, most int) []string { return all[:min(len(all), most)] }
-
 func (w *Worker) obey(r runnerapi.HeartbeatReply) {
 	leaving := w.shutdown.stopping.Load() // a successor may be registered already; abandoned attempts are named
 	for _, key := range r.Abandoned {
@@ -100,7 +98,7 @@ func (w *Worker) obey(r runnerapi.HeartbeatReply) {
 	for _, key := range r.Stop {
 		w.attempts.stop(key)
 	}
-	w.sessions.forget(r.Forget)
+	w.sessions.Forget(r.Forget)
 	w.definitions.dropUnused(r.Unused)
 	switch {
 	case r.Superseded && !leaving:

@@ -39,7 +39,7 @@ func TestSlots(t *testing.T) {
 	for _, q := range all {
 		s.waitEnded(q)
 	}
-	natstest.Until(t, "all are counted", func() bool { return w.counts.now().Ended == 100 })
+	natstest.Until(t, "all are counted", func() bool { return w.counts.ended.Load() == 100 })
 	if most.Load() > 3 {
 		t.Errorf("%d at once with 3 slots", most.Load())
 	}
@@ -76,7 +76,7 @@ func TestHeartbeats(t *testing.T) {
 		}
 	})
 	natstest.Until(t, "the attempt is killed", func() bool { return !w.attempts.has(q.Key) })
-	if c := w.counts.now(); c.Abandoned != 1 || c.Ended != 0 || c.Refused != 0 {
+	if c := &w.counts; c.abandoned.Load() != 1 || c.ended.Load() != 0 || c.refused.Load() != 0 {
 		t.Errorf("got %+v", c)
 	}
 	s.with(func() { s.answer = knownReply })

@@ -5,6 +5,7 @@ import (
 
 	"ao/shared/metric"
 	"ao/shared/run"
+	"ao/worker/program"
 )
 
 // meter has the worker's metrics beside its counts. Its zero value counts nothing.
@@ -16,25 +17,15 @@ type meter struct {
 	heartbeats [2]*metric.Counter // answered, not answered
 }
 
-// countValues are what a worker did since it started.
-type countValues struct {
-	Claimed   uint64 // attempts claimed by this worker
-	Lost      uint64 // claims that another worker had first
-	Ended     uint64 // committed end records
-	Refused   uint64 // refused end records
-	Abandoned uint64 // attempts killed because the coordinator abandoned them
-	Fenced    uint64 // attempts killed before their lease ended, as no coordinator answered
-}
-
-type counts struct{ claimed, lost, ended, refused, abandoned, fenced atomic.Uint64 }
-
-func (c *counts) now() countValues {
-	return countValues{c.claimed.Load(), c.lost.Load(), c.ended.Load(), c.refused.Load(), c.abandoned.Load(),
-		c.fenced.Load()}
+// counts are what a worker did since it started.
+type counts struct {
+	claimed, lost     atomic.Uint64 // claims; those that another worker had first
+	ended, refused    atomic.Uint64 // end records: committed, refused
+	abandoned, fenced atomic.Uint64 // attempts killed: abandoned by the coordinator, before their lease ended
 }
 
 // newMeter registers the metrics of a runner; forget removes its gauges.
-func newMeter(r *metric.Registry, runner, profile string, places *slots, sessions keptSessions,
+func newMeter(r *metric.Registry, runner, profile string, places *slots, sessions *program.Pool,
 	done *counts) (m meter, forget func()) {
 	if r == nil {
 		return m, func() {}
@@ -71,13 +62,12 @@ func newMeter(r *metric.Registry, runner, profile string, places *slots, session
 	return m, r.AtScrape(func(s *metric.Scrape) {
 		s.Set(slots, float64(places.limit), profile, runner)
 		s.Set(busy, float64(places.busy()), profile, runner)
-		s.Set(idle, float64(len(sessions.idle())), profile, runner)
-		n := done.now()
-		s.Set(claims, float64(n.Claimed), profile, runner, "won")
-		s.Set(claims, float64(n.Lost), profile, runner, "refused")
-		s.Set(words, float64(n.Ended), profile, runner, "stands")
-		s.Set(words, float64(n.Refused), profile, runner, "refused")
-		s.Set(killed, float64(n.Abandoned), profile, runner, "given_up")
-		s.Set(killed, float64(n.Fenced), profile, runner, "fenced")
+		s.Set(idle, float64(len(sessions.Sessions())), profile, runner)
+		s.Set(claims, float64(done.claimed.Load()), profile, runner, "won")
+		s.Set(claims, float64(done.lost.Load()), profile, runner, "refused")
+		s.Set(words, float64(done.ended.Load()), profile, runner, "stands")
+		s.Set(words, float64(done.refused.Load()), profile, runner, "refused")
+		s.Set(killed, float64(done.abandoned.Load()), profile, runner, "given_up")
+		s.Set(killed, float64(done.fenced.Load()), profile, runner, "fenced")
 	})
 }

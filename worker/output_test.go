@@ -82,7 +82,7 @@ func TestCompletedResultIsUnverified(t *testing.T) {
 	if s.hasEnded(q) {
 		t.Error("the worker said the last word")
 	}
-	if c := w.counts.now(); c.Ended != 1 || c.Refused != 0 {
+	if c := &w.counts; c.ended.Load() != 1 || c.refused.Load() != 0 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -181,7 +181,7 @@ func TestLateUnverifiedResult(t *testing.T) {
 		}
 	}
 	close(goOn)
-	natstest.Until(t, "both are refused", func() bool { return w.counts.now().Refused == 2 })
+	natstest.Until(t, "both are refused", func() bool { return w.counts.refused.Load() == 2 })
 	for _, q := range []run.Queued{over, taken} {
 		var l string
 		natstest.Until(t, "the log says so", func() bool { l = log.line("run.id=" + q.ID); return l != "" })
@@ -192,7 +192,7 @@ func TestLateUnverifiedResult(t *testing.T) {
 	if e := s.unverified(taken); e.Nonce != "another's" {
 		t.Errorf("the offer changed: %+v", e)
 	}
-	if s.hasEnded(taken) || w.counts.now().Ended != 0 {
+	if s.hasEnded(taken) || w.counts.ended.Load() != 0 {
 		t.Error("the worker said the last word")
 	}
 }
@@ -218,7 +218,7 @@ func TestEndRecordAfterUnverifiedResult(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
-	if c := w.counts.now(); c.Ended != 1 || c.Refused != 0 {
+	if c := &w.counts; c.ended.Load() != 1 || c.refused.Load() != 0 {
 		t.Errorf("got %+v", c)
 	}
 }

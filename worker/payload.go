@@ -83,14 +83,9 @@ func (b *payloads) fetchAll(ctx context.Context, a *attempt, p run.Payload) ([]b
 	return whole, nil
 }
 
-// store stores a result that is too large for a record. The error is final: a coordinator's refusal, or the end of
-// the worker.
-func (b *payloads) store(a *attempt, raw []byte) (*run.Payload, error) {
-	return b.storeAs(a.recordCtx, a, fmt.Sprintf("%s.%d.out", a.ID, a.Attempt), raw)
-}
-
-// storeAs stores a body part by part, until all are stored or ctx ends. Storing a part twice is harmless.
-func (b *payloads) storeAs(ctx context.Context, a *attempt, name string, raw []byte) (*run.Payload, error) {
+// store stores a body part by part, until all are stored or ctx ends. Storing a part twice is harmless. The error is
+// final: a coordinator's refusal, or the end of ctx.
+func (b *payloads) store(ctx context.Context, a *attempt, name string, raw []byte) (*run.Payload, error) {
 	sum := sha256.Sum256(raw)
 	p := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 	for rest := raw; len(rest) > 0; p.Parts++ {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -88,8 +89,7 @@ func (s *recordBuilder) claimed(a *attempt, at time.Time) (e bus.Entry, nonce st
 
 func (s *recordBuilder) binding(a *attempt, model string) (bus.Entry, error) {
 	r := run.Bound{V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Attempt: a.Attempt,
-		ExecutorSessionID: model,
-		At:                time.Now().UTC()}
+		ExecutorSessionID: model, At: time.Now().UTC()}
 	r.Profile = s.profile.Name                                         // no other executor understands the id
 	if !runnerapi.IsStatePointer(model) && !s.profile.ResumeAnywhere { // only this host has the session
 		r.Hostname = s.host
@@ -158,7 +158,7 @@ func (s *recordBuilder) storeResult(a *attempt, r *run.Ended) {
 		refusal = fault.Newf(fault.TooLarge, "the result has %d bytes, at most %d are kept (AO_MAX_PAYLOAD)", len(raw),
 			s.maxResult)
 	} else {
-		r.Body, err = s.payloads.store(a, raw)
+		r.Body, err = s.payloads.store(a.recordCtx, a, fmt.Sprintf("%s.%d.out", a.ID, a.Attempt), raw)
 		if err != nil {
 			refusal = fault.Of(err)
 		}

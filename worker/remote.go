@@ -80,9 +80,4 @@ func (t *remoteSettings) lastHeartbeat() time.Time {
 }
 
 // apiURL returns the URL of the HTTP API as a coordinator named it; empty: unknown.
-func (t *remoteSettings) apiURL() string {
-	if url := t.url.Load(); url != nil {
-		return *url
-	}
-	return ""
-}
+func (t *remoteSettings) apiURL() string { return *cmp.Or(t.url.Load(), new(string)) }

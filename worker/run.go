@@ -29,15 +29,15 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.shutdown.init()
 	w.heartbeats = heartbeater{
-		client: &w.client, remote: &w.remote, attempts: &w.attempts, sessions: &w.sessions, shutdown: &w.shutdown,
-		obey: w.obey, log: log, wake: make(chan struct{}, 1),
+		client: &w.client, remote: &w.remote, attempts: &w.attempts, shutdown: &w.shutdown, obey: w.obey, log: log,
+		wake: make(chan struct{}, 1),
 	}
-	w.sessions = newKeptSessions(cfg.Executor, w.heartbeats.sendNow)
+	w.sessions = keptSessions(cfg.Executor, w.heartbeats.sendNow)
+	w.heartbeats.sessions = w.sessions
 	w.payloads = &payloads{bus: cfg.Bus, log: log, hardStop: w.shutdown.hardStop}
 	w.records = &recordBuilder{
 		runner: me.ID(), instance: me.Instance, host: cfg.Host, profile: &w.Profile, maxVersion: cfg.RecordVersion,
-		coordinatorVersion: w.remote.recordVersion, maxResult: cfg.MaxPayload,
-		payloads: w.payloads,
+		coordinatorVersion: w.remote.recordVersion, maxResult: cfg.MaxPayload, payloads: w.payloads,
 	}
 	w.supervisor = supervisor{
 		executor: cfg.Executor, profile: cfg.Profile, projectDir: cfg.ProjectDir,
@@ -71,7 +71,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer g.Close()
 		w.supervisor.gateway = g
 	}
-	defer w.sessions.close()
+	defer endSessions(w.sessions)
 	if err := w.register(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil

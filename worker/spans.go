@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -12,11 +13,6 @@ import (
 type spans struct {
 	*trace.Tracer
 	runner, profile string
-}
-
-// begin adds the run's trace to ctx and starts the attempt's span, if tracing is on.
-func (s spans) begin(ctx context.Context, q *run.Queued) (context.Context, trace.Span) {
-	return s.Tracer.Start(trace.ContextWith(ctx, q.Trace), trace.Consumer, "attempt")
 }
 
 // describe sets the attributes of an attempt's span.
@@ -50,11 +46,6 @@ func (s spans) recordWait(a *attempt, queued time.Time) {
 	past.End()
 }
 
-func (a *attempt) endSpan(o run.Outcome) {
-	recordOutcome(a.span, o)
-	a.span.End()
-}
-
 // recordOutcome sets an attempt's status and error code on a span, and none of its content.
 func recordOutcome(span trace.Span, o run.Outcome) {
 	if !span.IsRecording() {
@@ -62,10 +53,6 @@ func recordOutcome(span trace.Span, o run.Outcome) {
 	}
 	span.Set(trace.Status, string(o.Status))
 	if o.Status == run.Failed {
-		code := "failed"
-		if o.Error != nil {
-			code = o.Error.Code
-		}
-		span.SetError(code)
+		span.SetError(cmp.Or(codeOf(o.Error), "failed"))
 	}
 }

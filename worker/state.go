@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"ao/nats/subject"
 	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/metric"
@@ -58,8 +57,7 @@ func (m *sessionState) get(ctx context.Context) ([]byte, error) {
 	since, others := time.Now(), 0
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		state, err := m.fetch(ctx, name)
-		away := fault.KindOf(err) == fault.Unavailable
-		if !away {
+		if fault.KindOf(err) != fault.Unavailable {
 			others++
 		}
 		switch {
@@ -117,7 +115,7 @@ func (m *sessionState) keep(ctx context.Context, state []byte) error {
 			return err
 		}
 	}
-	p, err := m.payloads.storeAs(ctx, m.ev.attempt, runnerapi.StateBody(name, m.generation), state)
+	p, err := m.payloads.store(ctx, m.ev.attempt, runnerapi.StateBody(name, m.generation), state)
 	if err != nil {
 		return err
 	}
@@ -177,13 +175,7 @@ func (m *sessionState) deleteOld() {
 		if !ok || pointer == m.pointer() {
 			continue
 		}
-		ask, err := json.Marshal(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt,
-			Key:  a.Key,
-			Name: name})
-		if err == nil {
-			_, err = m.payloads.bus.Request(ctx, subject.RunnerAPI(runnerapi.OpDropState), ask)
-		}
-		if err != nil {
+		if _, err := m.payloads.request(ctx, a, runnerapi.OpDropState, name, 0, nil); err != nil {
 			m.payloads.log.Debug("older state of the session not deleted yet", "run", a, "err", err)
 		}
 	}

@@ -113,7 +113,7 @@ func TestRepeatedStop(t *testing.T) {
 	if r := s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandStop, Key: q.Key}); r.Has {
 		t.Error("it still has the attempt")
 	}
-	if c := w.counts.now(); c.Ended != 1 || c.Refused != 0 {
+	if c := &w.counts; c.ended.Load() != 1 || c.refused.Load() != 0 {
 		t.Errorf("got %+v", c)
 	}
 }

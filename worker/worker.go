@@ -33,6 +33,7 @@ import (
 	"ao/worker/gateway"
 	"ao/worker/process"
 	"ao/worker/profile"
+	"ao/worker/program"
 )
 
 // Config configures a Worker. Bus and Profile are required.
@@ -93,7 +94,7 @@ type Worker struct {
 	payloads   *payloads      // inputs and results too large for a record
 	records    *recordBuilder // builds the records of attempts
 	supervisor supervisor     // runs executors
-	sessions   keptSessions   // processes that the executor keeps between turns
+	sessions   *program.Pool  // processes that the executor keeps between turns
 
 	counts counts
 	meter  meter

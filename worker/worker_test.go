@@ -106,7 +106,7 @@ func TestExecutedOnce(t *testing.T) {
 			t.Errorf("run %s begun %d times", id, n.Load())
 		}
 	}
-	if n := w1.counts.now().Claimed + w2.counts.now().Claimed; n != 60 {
+	if n := w1.counts.claimed.Load() + w2.counts.claimed.Load(); n != 60 {
 		t.Errorf("%d claims, want 60", n)
 	}
 }
@@ -147,7 +147,7 @@ func claimReadBack(t *testing.T, confined bool) {
 		t.Fatal(err)
 	}
 	s.enqueue(func(q *run.Queued) { *q = otherQ })
-	natstest.Until(t, "the claim is refused", func() bool { return w.counts.now().Lost == 1 })
+	natstest.Until(t, "the claim is refused", func() bool { return w.counts.lost.Load() == 1 })
 	s.waitDrained()
 	if begun.Load() != 1 {
 		t.Errorf("%d runs begun, want 1", begun.Load())
@@ -194,7 +194,7 @@ func TestClaimWhileNATSRestarts(t *testing.T) {
 			t.Errorf("run %s: %s", q.ID, e.Status)
 		}
 	}
-	if n, claimed := begun.Load(), w.counts.now().Claimed; int(n) != len(all) || uint64(n) != claimed {
+	if n, claimed := begun.Load(), w.counts.claimed.Load(); int(n) != len(all) || uint64(n) != claimed {
 		t.Errorf("%d runs, %d begun, %d claimed", len(all), n, claimed)
 	}
 }
@@ -230,8 +230,8 @@ func TestEndRecordAfterNATSIsBack(t *testing.T) {
 				(e.Events > 0) != events {
 				t.Errorf("got %s %+v, last event %d", e.Status, e.Result, e.Events)
 			}
-			if c := w.counts.now(); c.Refused != 0 {
-				t.Errorf("%d last words refused", c.Refused)
+			if c := &w.counts; c.refused.Load() != 0 {
+				t.Errorf("%d last words refused", c.refused.Load())
 			}
 		})
 	}
@@ -458,8 +458,8 @@ func TestUnreadableIsRejected(t *testing.T) {
 		return err == nil && st.Msgs == 3
 	})
 	s.waitDrained()
-	if e := s.waitEnded(s.enqueue()); e.Status != run.Completed || w.counts.now().Claimed != 1 {
-		t.Errorf("got %s, %d claims", e.Status, w.counts.now().Claimed)
+	if e := s.waitEnded(s.enqueue()); e.Status != run.Completed || w.counts.claimed.Load() != 1 {
+		t.Errorf("got %s, %d claims", e.Status, w.counts.claimed.Load())
 	}
 }
 
@@ -477,7 +477,7 @@ func TestUnknownAgentIsRedelivered(t *testing.T) {
 	if e := s.waitEnded(s.enqueue(func(q *run.Queued) { q.Owner = own.Hash() })); e.Status != run.Completed {
 		t.Errorf("got %s", e.Status)
 	}
-	if _, ok := s.claim(foreign); ok || w.counts.now().Claimed != 1 {
+	if _, ok := s.claim(foreign); ok || w.counts.claimed.Load() != 1 {
 		t.Error("it began a foreign agent's run")
 	}
 	s.with(func() {

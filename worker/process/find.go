@@ -2,6 +2,7 @@ package process
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,21 +48,14 @@ func Find(command, dir string) (string, error) {
 			return filepath.Abs(found)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", &StartError{command, fmt.Sprintf("no such file in %s and no such program on PATH", orHere(dir)),
-				fs.ErrNotExist}
+			return "", &StartError{command, fmt.Sprintf("no such file in %s and no such program on PATH",
+				cmp.Or(dir, "the working directory")), fs.ErrNotExist}
 		}
 	}
 	if err != nil {
 		return "", err
 	}
 	return filepath.Abs(path)
-}
-
-func orHere(dir string) string {
-	if dir == "" {
-		return "the working directory"
-	}
-	return dir
 }
 
 // checkRunnable checks that this process may run the file at path.

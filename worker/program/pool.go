@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -282,17 +280,7 @@ func (t *turn) status() (answered, unread bool) {
 
 func (t *turn) outcome(most int) run.Outcome {
 	t.stopListening()
-	res, large := t.finalResult(t.plain.Bytes(), t.plain.Missing(), most)
-	o := run.Outcome{Status: run.Completed, Result: res}
-	switch {
-	case t.failure != nil:
-		o.Status, o.Error = run.Failed, t.failure
-	case large != nil:
-		o.Status, o.Error = run.Failed, large
-	case o.Result == nil:
-		o.Result = &run.Result{Type: run.Autonomous}
-	}
-	return o
+	return t.ended(t.finalResult(t.plain.Bytes(), t.plain.Missing(), most))
 }
 
 // unansweredOutcome returns the outcome of a turn whose process ended without an answer.
@@ -314,10 +302,4 @@ func (t *turn) unansweredOutcome(stopped bool, exit process.Exit, most int) run.
 type attemptRef struct {
 	run     string
 	attempt int
-}
-
-// strayText returns the message about text that a process wrote between its turns.
-func strayText(n int64, text []byte) json.RawMessage {
-	return run.TextMessage("system", fmt.Sprintf("the executor wrote %d bytes between its turns, dropped: %s", n,
-		process.Plain(bytes.TrimSpace(text))))
 }

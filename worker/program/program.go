@@ -86,8 +86,8 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	}
 	exit, err := process.Run(ctx, process.Spec{
 		Path: j.Command, Dir: j.Invocation.ProjectDir, Env: j.Env, Stdin: in, Grace: j.Grace,
-		Confinement: j.Confinement,
-		Kill:        j.Kill, Sealed: j.Sealed, MaxOutput: most, MaxLine: t.maxLine, OnStdout: t.onLine,
+		Confinement: j.Confinement, Kill: j.Kill, Sealed: j.Sealed, MaxOutput: most, MaxLine: t.maxLine,
+		OnStdout: t.onLine,
 	})
 	stop()
 	if bad := notStarted(err); bad != nil {
@@ -100,22 +100,13 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		exit.Stdout, exit.StdoutCut = t.plain.Bytes(), t.plain.Missing()
 	}
 	res, large := t.finalResult(exit.Stdout, exit.StdoutCut, most)
-	o := run.Outcome{Result: res}
 	switch {
 	case err != nil:
-		o.Status = run.Stopped
+		return run.Outcome{Status: run.Stopped, Result: res}
 	case exit.Code != 0 && (t.failure == nil || t.unreadable):
-		o.Status, o.Error = run.Failed, exit.Fault(codeFailed)
-	case t.failure != nil:
-		o.Status, o.Error = run.Failed, t.failure
-	case large != nil:
-		o.Status, o.Error = run.Failed, large
-	case o.Result == nil:
-		o.Status, o.Result = run.Completed, &run.Result{Type: run.Autonomous}
-	default:
-		o.Status = run.Completed
+		return run.Outcome{Status: run.Failed, Error: exit.Fault(codeFailed), Result: res}
 	}
-	return o
+	return t.ended(res, large)
 }
 
 // notStarted returns why a program did not start, or nil if err is something else.

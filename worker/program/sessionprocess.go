@@ -78,8 +78,11 @@ func (l *sessionProcess) canRun(j Job) bool {
 func (l *sessionProcess) startTurn(ctx context.Context, j Job, t *turn) (bool, error) {
 	if !l.started {
 		doc, err := j.Invocation.Encode()
-		if err != nil {
-			l.failStart(err)
+		if err != nil { // the process never starts
+			l.cancel(err)
+			l.err = err
+			l.pool.remove(l)
+			close(l.done)
 			return false, err
 		}
 		l.started, l.turn, l.blueprint = true, t, j.Invocation.Blueprint
@@ -111,10 +114,12 @@ func (l *sessionProcess) waitSettled(t *turn) bool {
 		return false
 	}
 	l.mu.Lock()
-	n, text := l.takeStray()
+	n, text := l.strayBytes, l.stray.Bytes()
+	l.strayBytes, l.stray = 0, process.Text{Limit: maxStrayShown}
 	l.mu.Unlock()
 	if n > 0 && l.ctx.Err() == nil { // before the turn's own lines
-		t.emit(run.EventMessage, strayText(n, text))
+		t.systemMessage(fmt.Sprintf("the executor wrote %d bytes between its turns, dropped: %s", n,
+			process.Plain(bytes.TrimSpace(text))))
 	}
 	return true
 }
@@ -155,27 +160,11 @@ func (l *sessionProcess) writeTurn(ctx context.Context, line []byte, t *turn) bo
 	return true
 }
 
-// failStart ends a process that was never started.
-func (l *sessionProcess) failStart(err error) {
-	l.cancel(err)
-	l.err = err
-	l.pool.remove(l)
-	close(l.done)
-}
-
-// takeStray returns and clears what the process wrote since the last turn. The caller holds mu.
-func (l *sessionProcess) takeStray() (n int64, text []byte) {
-	n, text = l.strayBytes, l.stray.Bytes()
-	l.strayBytes, l.stray = 0, process.Text{Limit: maxStrayShown}
-	return n, text
-}
-
 // run runs the process to its end.
 func (l *sessionProcess) run(j Job, doc []byte) {
 	l.exit, l.err = process.Run(l.ctx, process.Spec{
 		Path: j.Command, Dir: l.dir, Env: j.Env, Stdin: doc, Input: l.input, Grace: l.pool.Grace,
-		Confinement: j.Confinement,
-		Kill:        l.killed.Done(), MaxOutput: maxStderr,
+		Confinement: j.Confinement, Kill: l.killed.Done(), MaxOutput: maxStderr,
 		MaxLine: l.maxResult + lineOverhead, OnStdout: l.onStdout, OnStderr: l.onStderr,
 	})
 	if l.ctx.Err() == nil {

@@ -56,6 +56,17 @@ func (t *transcript) finalResult(own []byte, cut int64, most int) (*run.Result, 
 	return t.result, nil
 }
 
+// ended returns the outcome of a run with this result, unless its result line or a limit makes it fail.
+func (t *transcript) ended(res *run.Result, large *fault.Fault) run.Outcome {
+	switch {
+	case t.failure != nil:
+		return run.Outcome{Status: run.Failed, Error: t.failure, Result: res}
+	case large != nil:
+		return run.Outcome{Status: run.Failed, Error: large, Result: res}
+	}
+	return run.Outcome{Status: run.Completed, Result: cmp.Or(res, &run.Result{Type: run.Autonomous})}
+}
+
 // tooLarge returns the failure of a program whose output exceeds the limit of a result.
 func tooLarge(most int) *fault.Fault {
 	return fault.New(fault.Internal, run.CodeTooLarge, fmt.Sprintf(

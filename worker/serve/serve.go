@@ -140,9 +140,9 @@ func (c Config) newWorker(p profile.Profile, door *gateway.Gateway, spans *trace
 	}
 	return worker.New(worker.Config{
 		Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
-		Grace: workerGrace(c.Grace), MaxPayload: c.MaxPayload, APIURL: c.APIURL, SecretFiles: c.SecretFiles,
-		Gateway: door, Trace: spans, Metrics: c.Metrics, Log: c.Log,
-		NotReady: notReady,
+		Grace:      cmp.Or(c.Grace, -1), // zero is the worker's default
+		MaxPayload: c.MaxPayload, APIURL: c.APIURL, SecretFiles: c.SecretFiles, Gateway: door, Trace: spans,
+		Metrics: c.Metrics, Log: c.Log, NotReady: notReady,
 	})
 }
 
@@ -170,12 +170,4 @@ func (c Config) whenReady(ctx context.Context, all []*worker.Worker) {
 		}
 	}
 	c.Ready()
-}
-
-// workerGrace maps no grace at all to a negative duration: zero is the worker's default.
-func workerGrace(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
 }
