@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"go/ast"
 	"maps"
 	"slices"
@@ -27,11 +26,10 @@ var cutIn = map[string]string{
 
 // cutAppends requires a row for each function that writes a batch, outside tests and scripts, the row's test, and no
 // other rows.
-func cutAppends(h *House) []string {
+func cutAppends(h *House, say reporter) {
 	tests, left := testsOf(h), maps.Clone(cutIn)
-	var broken []string
-	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() || covers("ao/scripts/...", f.Package()) {
+	for f := range h.code {
+		if covers("ao/scripts/...", f.Package()) {
 			continue
 		}
 		for _, d := range f.Go.Decls {
@@ -44,22 +42,19 @@ func cutAppends(h *House) []string {
 			delete(left, at)
 			switch {
 			case !ok:
-				broken = append(broken, fmt.Sprintf("%s: %s writes several records at once; cut them behind each in a "+
-					"test, and name it in scripts/rules/appends.go", f.Path, fn.Name.Name))
+				say("%s: %s writes several records at once; cut them behind each in a "+
+					"test, and name it in scripts/rules/appends.go", f.Path, fn.Name.Name)
 			case test != "" && !tests[test]:
-				broken = append(broken, fmt.Sprintf("%s: there is no test %s, which is to cut what %s writes", f.Path,
-					test, fn.Name.Name))
+				say("%s: there is no test %s, which is to cut what %s writes", f.Path, test, fn.Name.Name)
 			}
 		}
 	}
 	for _, at := range slices.Sorted(maps.Keys(left)) {
 		file, _, _ := strings.Cut(at, ":")
 		if slices.ContainsFunc(h.Files, func(f File) bool { return f.Path == file }) {
-			broken = append(broken, fmt.Sprintf("%s writes no batch any more; take it out of scripts/rules/appends.go",
-				at))
+			say("%s writes no batch any more; take it out of scripts/rules/appends.go", at)
 		}
 	}
-	return broken
 }
 
 // appendsBatch reports whether a function calls AppendBatch of the bus, or of the writer.

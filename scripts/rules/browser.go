@@ -24,7 +24,7 @@ var htmlSinks = regexp.MustCompile(`\b(innerHTML|outerHTML|insertAdjacentHTML|da
 	`document\.write(ln)?|DOMParser|createContextualFragment|setHTMLUnsafe|eval|new Function)\b`)
 
 // noHTMLSinks forbids HTML sinks in the dashboard.
-func noHTMLSinks(h *House) (broken []string) {
+func noHTMLSinks(h *House, say reporter) {
 	for _, f := range h.Files {
 		if !strings.HasPrefix(f.Path, browserCode) || strings.HasPrefix(f.Path, browserVendored) ||
 			!strings.HasSuffix(f.Path, ".js") {
@@ -32,16 +32,14 @@ func noHTMLSinks(h *House) (broken []string) {
 		}
 		for n, line := range strings.Split(f.Text, "\n") {
 			if sink := htmlSinks.FindString(line); sink != "" {
-				broken = append(broken, fmt.Sprintf("%s:%d uses %s; make elements, and set their text", f.Path, n+
-					1, sink))
+				say("%s:%d uses %s; make elements, and set their text", f.Path, n+1, sink)
 			}
 		}
 	}
-	return broken
 }
 
 // bundled compares each module of the dashboard with its hash in the bundle.
-func bundled(h *House) (broken []string) {
+func bundled(h *House, say reporter) {
 	got, want := map[string]string{}, map[string]string{}
 	for _, f := range h.Files {
 		name, own := strings.CutPrefix(f.Path, browserCode)
@@ -57,15 +55,11 @@ func bundled(h *House) (broken []string) {
 			got[name] = fmt.Sprintf("%x", sum[:8])
 		}
 	}
-	if maps.Equal(got, want) {
-		return nil
-	}
 	all := maps.Clone(got)
 	maps.Copy(all, want)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if got[name] != want[name] {
-			broken = append(broken, browserCode+name+" is not as it was bundled; run scripts/bundles/app")
+			say("%s%s is not as it was bundled; run scripts/bundles/app", browserCode, name)
 		}
 	}
-	return broken
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -13,8 +12,7 @@ const clientsFolder = "shared/clients/"
 
 // smallClients checks the libraries for callers: each is short, fits on a page, and needs nothing but its language.
 // What Python imports is checked by its test, which runs without other packages.
-func smallClients(h *House) []string {
-	var broken []string
+func smallClients(h *House, say reporter) {
 	lines := map[string]int{}
 	for _, f := range h.Files {
 		ext := path.Ext(f.Path)
@@ -22,26 +20,22 @@ func smallClients(h *House) []string {
 			continue
 		}
 		client, _, _ := strings.Cut(strings.TrimPrefix(f.Path, clientsFolder), "/")
-		number := 0
-		for line := range strings.Lines(f.Text) {
-			number++
-			if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > maxColumns {
-				broken = append(broken, fmt.Sprintf("%s:%d: over %d columns", f.Path, number, maxColumns))
+		for number, line := range f.lines {
+			if utf8.RuneCountInString(line) > maxColumns {
+				say("%s:%d: over %d columns", f.Path, number, maxColumns)
 			}
 			needs := map[string]string{".ts": "import ", ".mod": "require"}[ext]
 			if needs != "" && strings.HasPrefix(line, needs) {
-				broken = append(broken, fmt.Sprintf("%s:%d: needs a package: %s", f.Path, number,
-					strings.TrimSpace(line)))
+				say("%s:%d: needs a package: %s", f.Path, number, strings.TrimSpace(line))
 			}
 		}
 		if ext != ".mod" && !strings.HasSuffix(f.Path, "_test.go") {
-			lines[client] += number
+			lines[client] += strings.Count(f.Text, "\n")
 		}
 	}
 	for _, client := range slices.Sorted(maps.Keys(lines)) {
 		if lines[client] >= maxLines {
-			broken = append(broken, fmt.Sprintf("%s%s: %d lines", clientsFolder, client, lines[client]))
+			say("%s%s: %d lines", clientsFolder, client, lines[client])
 		}
 	}
-	return broken
 }

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"fmt"
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -40,18 +40,14 @@ const (
 )
 
 // documentedCodes compares the codes in the source with those in the pages' tables, both ways.
-func documentedCodes(h *House) []string {
+func documentedCodes(h *House, say reporter) {
 	s, tables := codesOf(h), codeTables(h)
-	var broken []string
 	for _, c := range s.found {
 		if by, in := c.missing(tables); in != "" {
-			broken = append(broken, fmt.Sprintf("%s: the code %s is in no table of %s in %s", c.at, c.code,
-				or(by, "codes"), in))
+			say("%s: the code %s is in no table of %s in %s", c.at, c.code, cmp.Or(by, "codes"), in)
 		}
 	}
-	broken = append(broken, s.unused(tables)...)
-	slices.Sort(broken)
-	return slices.Compact(broken)
+	s.unused(tables, say)
 }
 
 // missing returns the page and tables that lack a code; empty: none.
@@ -69,26 +65,18 @@ func (c usedCode) missing(tables map[string]map[string]bool) (by, in string) {
 	return "", ""
 }
 
-// unused returns the codes in the pages' tables that occur nowhere in the source.
-func (s *codeSource) unused(tables map[string]map[string]bool) (broken []string) {
+// unused reports the codes in the pages' tables that occur nowhere in the source.
+func (s *codeSource) unused(tables map[string]map[string]bool, say reporter) {
 	for page, codes := range tables {
 		if !strings.HasSuffix(page, ".md") {
 			continue
 		}
 		for code := range codes {
 			if !s.literals[page][code] && !s.literals[httpPage][code] {
-				broken = append(broken, fmt.Sprintf("%s: nothing uses the code %s", page, code))
+				say("%s: nothing uses the code %s", page, code)
 			}
 		}
 	}
-	return broken
-}
-
-func or(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 // by returns where the code occurs; empty: in both.
@@ -119,7 +107,10 @@ func codeTables(h *House) map[string]map[string]bool {
 				head = nil
 				continue
 			}
-			row := cells(line)
+			row := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+			for i := range row {
+				row[i] = strings.TrimSpace(row[i])
+			}
 			if head == nil {
 				head = row
 				continue
@@ -142,12 +133,4 @@ func codeTables(h *House) map[string]map[string]bool {
 		}
 	}
 	return all
-}
-
-func cells(line string) []string {
-	row := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-	for i := range row {
-		row[i] = strings.TrimSpace(row[i])
-	}
-	return row
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"go/ast"
 	"maps"
 	"slices"
@@ -9,7 +8,7 @@ import (
 
 // smallControllers limits the dependencies of a controller and their interfaces. A function field counts as a
 // dependency.
-func smallControllers(h *House) (broken []string) {
+func smallControllers(h *House, say reporter) {
 	types := typesOf(h)
 	for _, at := range slices.Sorted(maps.Keys(types)) {
 		t := types[at]
@@ -19,17 +18,15 @@ func smallControllers(h *House) (broken []string) {
 		}
 		asked := types.asked(s, t.place)
 		if len(asked) > maxAsked {
-			broken = append(broken, fmt.Sprintf("%s asks %d interfaces and functions, %d are the most: put together "+
-				"what belongs together where it is wired", at, len(asked), maxAsked))
+			say("%s asks %d interfaces and functions, %d are the most: put together "+
+				"what belongs together where it is wired", at, len(asked), maxAsked)
 		}
 		for _, n := range asked {
 			if n > maxAskedOf {
-				broken = append(broken, fmt.Sprintf("%s asks an interface of %d methods, %d are the most", at, n,
-					maxAskedOf))
+				say("%s asks an interface of %d methods, %d are the most", at, n, maxAskedOf)
 			}
 		}
 	}
-	return broken
 }
 
 // asked returns the number of methods of each dependency of a struct, 1 for a function, including those of embedded

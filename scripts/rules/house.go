@@ -8,7 +8,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -32,44 +32,47 @@ func Read(root fs.FS) (*House, error) {
 	ignored := ignores(root)
 	h := &House{}
 	err := fs.WalkDir(root, ".", func(p string, d fs.DirEntry, err error) error {
+		skipped := err == nil && p != "." && (d.Name() == ".git" || d.Name() == "testdata" || ignored(p))
 		switch {
-		case err != nil:
+		case skipped && d.IsDir():
+			return fs.SkipDir
+		case err != nil || skipped || d.IsDir():
 			return err
-		case p == ".":
-			return nil
-		case d.Name() == ".git" || d.Name() == "testdata" || ignored(p):
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case d.IsDir():
-			return nil
 		}
-		f, err := read(root, p)
+		info, err := fs.Stat(root, p)
 		if err != nil {
 			return err
 		}
+		text, err := fs.ReadFile(root, p)
+		f := File{Path: p, Mode: info.Mode(), Text: string(text)}
+		if err == nil && path.Ext(p) == ".go" {
+			f.fset = token.NewFileSet()
+			f.Go, err = parser.ParseFile(f.fset, p, text, parser.SkipObjectResolution|parser.ParseComments)
+		}
 		h.Files = append(h.Files, f)
-		return nil
+		return err
 	})
 	return h, err
 }
 
-func read(root fs.FS, p string) (File, error) {
-	info, err := fs.Stat(root, p)
-	if err != nil {
-		return File{}, err
+// code yields the Go files that are not for tests alone.
+func (h *House) code(yield func(File) bool) {
+	for _, f := range h.Files {
+		if f.Go != nil && !f.IsTest() && !yield(f) {
+			return
+		}
 	}
-	text, err := fs.ReadFile(root, p)
-	if err != nil {
-		return File{}, err
+}
+
+// lines yields the lines of the file with their numbers, without line ends.
+func (f File) lines(yield func(int, string) bool) {
+	number := 0
+	for line := range strings.Lines(f.Text) {
+		number++
+		if !yield(number, strings.TrimRight(line, "\r\n")) {
+			return
+		}
 	}
-	f := File{Path: p, Mode: info.Mode(), Text: string(text)}
-	if path.Ext(p) == ".go" {
-		f.fset = token.NewFileSet()
-		f.Go, err = parser.ParseFile(f.fset, p, text, parser.SkipObjectResolution|parser.ParseComments)
-	}
-	return f, err
 }
 
 // ignores reads the patterns of the root's .gitignore: those with a leading slash are relative to the root, the
@@ -114,9 +117,7 @@ func (f File) Imports() []string {
 	}
 	var all []string
 	for _, i := range f.Go.Imports {
-		if p, err := strconv.Unquote(i.Path.Value); err == nil {
-			all = append(all, p)
-		}
+		all = append(all, strings.Trim(i.Path.Value, "`\""))
 	}
 	return all
 }
@@ -131,10 +132,5 @@ func covers(pattern, pkg string) bool {
 }
 
 func anyCovers(patterns []string, pkg string) bool {
-	for _, p := range patterns {
-		if covers(p, pkg) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(patterns, func(p string) bool { return covers(p, pkg) })
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"go/ast"
 	"path"
 	"slices"
@@ -238,15 +237,13 @@ const (
 )
 
 // ownImports checks the imports between our packages.
-func ownImports(h *House) []string {
-	var broken []string
+func ownImports(h *House, say reporter) {
 	for _, f := range h.Files {
 		pkg := f.Package()
 		if f.Go != nil && slices.ContainsFunc(f.Go.Imports, func(i *ast.ImportSpec) bool {
 			return i.Name != nil && i.Name.Name == "."
 		}) {
-			broken = append(broken,
-				fmt.Sprintf("%s: imports a package's names as its own; then no rule sees whose they are", f.Path))
+			say("%s: imports a package's names as its own; then no rule sees whose they are", f.Path)
 		}
 		for _, used := range f.Imports() {
 			if !covers("ao/...", used) || used == pkg {
@@ -255,15 +252,13 @@ func ownImports(h *House) []string {
 			may, known := allowed(f)
 			switch {
 			case !known:
-				broken = append(broken, fmt.Sprintf("%s: %s has no row in the plan of scripts/rules/imports.go; say "+
-					"there what it may use", f.Path, pkg))
+				say("%s: %s has no row in the plan of scripts/rules/imports.go; say "+
+					"there what it may use", f.Path, pkg)
 			case !anyCovers(may, used):
-				broken = append(broken, fmt.Sprintf("%s: %s may not use %s, only %s", f.Path, pkg, used,
-					strings.Join(may, ", ")))
+				say("%s: %s may not use %s, only %s", f.Path, pkg, used, strings.Join(may, ", "))
 			}
 		}
 	}
-	return broken
 }
 
 // allowed returns the patterns for a file's imports of our packages.
@@ -289,8 +284,7 @@ func allowed(f File) (may []string, known bool) {
 }
 
 // foreignImports checks technologyUsers.
-func foreignImports(h *House) []string {
-	var broken []string
+func foreignImports(h *House, say reporter) {
 	for _, f := range h.Files {
 		for _, used := range f.Imports() {
 			for _, d := range technologyUsers {
@@ -298,30 +292,25 @@ func foreignImports(h *House) []string {
 					anyCovers(d.tests, f.Package()) {
 					continue
 				}
-				broken = append(broken, fmt.Sprintf("%s: only %s may use %s: %s", f.Path, strings.Join(d.rooms, ", "),
-					used, d.reason))
+				say("%s: only %s may use %s: %s", f.Path, strings.Join(d.rooms, ", "), used, d.reason)
 			}
 		}
 	}
-	return broken
 }
 
 // foreignModules checks moduleUsers.
-func foreignModules(h *House) []string {
-	var broken []string
+func foreignModules(h *House, say reporter) {
 	for _, f := range h.Files {
 		if path.Base(f.Path) != "go.mod" {
 			continue
 		}
-		for line := range strings.Lines(f.Text) {
+		for _, line := range f.lines {
 			module, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "require "), " ")
 			for _, r := range moduleUsers {
 				if module == r.what && !slices.Contains(r.only, f.Path) {
-					broken = append(broken, fmt.Sprintf("%s: only %s may require %s: %s", f.Path,
-						strings.Join(r.only, ", "), r.what, r.reason))
+					say("%s: only %s may require %s: %s", f.Path, strings.Join(r.only, ", "), r.what, r.reason)
 				}
 			}
 		}
 	}
-	return broken
 }

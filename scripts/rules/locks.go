@@ -8,10 +8,9 @@ import (
 
 // ownLocks allows only methods of a type to take its lock. Go has no generic methods, so a function beside the type
 // counts as one.
-func ownLocks(h *House) (broken []string) {
-	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() ||
-			!anyCovers([]string{"ao/coordinator/...", "ao/worker/...", "ao/nats/...", "ao/shared/..."}, f.Package()) {
+func ownLocks(h *House, say reporter) {
+	for f := range h.code {
+		if !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", "ao/nats/...", "ao/shared/..."}, f.Package()) {
 			continue
 		}
 		globals, types := beside(f.Go)
@@ -24,14 +23,12 @@ func ownLocks(h *House) (broken []string) {
 				switch n := n.(type) {
 				case *ast.SelectorExpr:
 					if foreignLock(n, own) {
-						broken = append(broken, f.fset.Position(n.Pos()).String()+": takes the lock of another type: "+
-							f.Package())
+						say("%s: takes the lock of another type: %s", f.fset.Position(n.Pos()), f.Package())
 					}
 				case *ast.StructType:
 					for _, field := range n.Fields.List {
 						if isMutex(field.Type) && (len(field.Names) == 0 || ast.IsExported(field.Names[0].Name)) {
-							broken = append(broken, f.fset.Position(field.Pos()).String()+
-								": a lock that everybody can take; name its field mu")
+							say("%s: a lock that everybody can take; name its field mu", f.fset.Position(field.Pos()))
 						}
 					}
 				}
@@ -39,7 +36,6 @@ func ownLocks(h *House) (broken []string) {
 			})
 		}
 	}
-	return broken
 }
 
 // beside returns a file's package-level variables of unnamed types, and its types.

@@ -5,15 +5,25 @@ import (
 	"go/ast"
 	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // Rule is a rule that holds in the whole tree, with its reason.
 type Rule struct {
-	Name   string
-	Reason string
-	Broken func(*House) []string // returns one line per violation
+	Name, Reason string
+	check        func(*House, reporter)
+}
+
+// reporter notes a violation, as fmt.Printf writes it.
+type reporter func(format string, args ...any)
+
+// Broken returns the violations of the rule, each once.
+func (r Rule) Broken(h *House) (all []string) {
+	r.check(h, func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) })
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // All are the house rules.
@@ -58,31 +68,25 @@ const maxLines = 500
 var badNames = []string{"util", "utils", "helper", "helpers", "common", "model", "models", "manager", "managers",
 	"misc"}
 
-func packageNames(h *House) []string {
-	var broken []string
+func packageNames(h *House, say reporter) {
 	for _, f := range h.Files {
 		if f.Go == nil {
 			continue
 		}
-		dir := path.Base(path.Dir(f.Path))
 		name := strings.TrimSuffix(f.Go.Name.Name, "_test")
-		if slices.Contains(badNames, name) || slices.Contains(badNames, dir) {
-			broken = append(broken,
-				fmt.Sprintf("%s: package %s says nothing about what it provides; use a noun that users "+
-					"of the system know", f.Path, name))
+		if slices.Contains(badNames, name) || slices.Contains(badNames, path.Base(path.Dir(f.Path))) {
+			say("%s: package %s says nothing about what it provides; use a noun that users "+
+				"of the system know", f.Path, name)
 		}
 	}
-	return broken
 }
 
-func fileLength(h *House) []string {
-	var broken []string
-	for _, f := range h.Files {
-		if n := strings.Count(f.Text, "\n"); f.Go != nil && !f.IsTest() && n > maxLines {
-			broken = append(broken, fmt.Sprintf("%s: %d lines; split it by subject", f.Path, n))
+func fileLength(h *House, say reporter) {
+	for f := range h.code {
+		if n := strings.Count(f.Text, "\n"); n > maxLines {
+			say("%s: %d lines; split it by subject", f.Path, n)
 		}
 	}
-	return broken
 }
 
 var topNames = []string{
@@ -91,50 +95,36 @@ var topNames = []string{
 	"LICENSE", "SECURITY.md",
 }
 
-func topLevel(h *House) []string {
-	var broken []string
-	seen := map[string]bool{}
+func topLevel(h *House, say reporter) {
 	for _, f := range h.Files {
 		top, _, _ := strings.Cut(f.Path, "/")
-		fixed := slices.ContainsFunc(topNames, func(pattern string) bool {
+		if !slices.ContainsFunc(topNames, func(pattern string) bool {
 			ok, _ := path.Match(pattern, top)
 			return ok
-		})
-		if !fixed && !seen[top] {
-			broken = append(broken,
-				fmt.Sprintf("%s: does not belong at the top level; move it into the folder of its subject", f.Path))
+		}) {
+			say("%s: does not belong at the top level; move it into the folder of its subject", top)
 		}
-		seen[top] = true
 	}
-	return broken
 }
 
-// Concatenated, so that this file does not break its own rule.
-var openWords = []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
+// openWords is written so that this file does not break its own rule.
+var openWords = regexp.MustCompile(`(?:^|[^A-Za-z])(TO[D]O|FIX[M]E|X[X]X)(?:[^A-Za-z]|$)`)
 
-func openNotes(h *House) []string {
-	var broken []string
+func openNotes(h *House, say reporter) {
 	for _, f := range h.Files {
 		if f.Go == nil && !f.IsScript() && !slices.Contains([]string{".yml", ".conf", ".md", ".json"},
 			path.Ext(f.Path)) && path.Base(f.Path) != "Dockerfile" {
 			continue
 		}
-		number := 0
-		for line := range strings.Lines(f.Text) {
-			number++
-			for _, w := range strings.FieldsFunc(line,
-				func(r rune) bool { return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') }) {
-				if slices.Contains(openWords, w) {
-					broken = append(broken, fmt.Sprintf("%s:%d: %s", f.Path, number, w))
-				}
+		for number, line := range f.lines {
+			if w := openWords.FindStringSubmatch(line); w != nil {
+				say("%s:%d: %s", f.Path, number, w[1])
 			}
 		}
 	}
-	return broken
 }
 
-func noSleeps(h *House) []string {
-	var broken []string
+func noSleeps(h *House, say reporter) {
 	for _, f := range h.Files {
 		if f.Go == nil || !f.IsTest() {
 			continue
@@ -142,12 +132,11 @@ func noSleeps(h *House) []string {
 		ast.Inspect(f.Go, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if ok && isCall(call, "time", "Sleep") {
-				broken = append(broken, fmt.Sprintf("%s: time.Sleep", f.fset.Position(n.Pos())))
+				say("%s: time.Sleep", f.fset.Position(n.Pos()))
 			}
 			return !ok || !isCall(call, "synctest", "Test") // time is virtual there
 		})
 	}
-	return broken
 }
 
 func isCall(call *ast.CallExpr, pkg, name string) bool { return isSelector(call.Fun, pkg, name) }
@@ -161,22 +150,18 @@ func isSelector(e ast.Expr, pkg, name string) bool {
 	return ok && x.Name == pkg
 }
 
-func scripts(h *House) []string {
-	var broken []string
+func scripts(h *House, say reporter) {
 	for _, f := range h.Files {
 		if !f.IsScript() {
 			continue
 		}
 		if f.Mode&0o111 == 0 {
-			broken = append(broken, fmt.Sprintf("%s: is not executable; git update-index --chmod=+x %s", f.Path,
-				f.Path))
+			say("%s: is not executable; git update-index --chmod=+x %s", f.Path, f.Path)
 		}
 		bash := exec.Command("bash", "-n")
 		bash.Stdin = strings.NewReader(f.Text)
 		if out, err := bash.CombinedOutput(); err != nil {
-			broken = append(broken, fmt.Sprintf("%s: bash reports a syntax error: %s", f.Path,
-				strings.TrimSpace(string(out))))
+			say("%s: bash reports a syntax error: %s", f.Path, strings.TrimSpace(string(out)))
 		}
 	}
-	return broken
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"path"
 	"regexp"
 	"strings"
@@ -18,30 +17,23 @@ var (
 
 // documentedSecrets checks commands in documents, scripts and help. A secret file must be private from its creation. It
 // must be outside the repository, from where it could get into images and commits.
-func documentedSecrets(h *House) []string {
-	var broken []string
+func documentedSecrets(h *House, say reporter) {
 	for _, f := range h.Files {
 		script := f.IsScript() || path.Base(f.Path) == "Dockerfile"
 		if f.IsTest() || f.Path == "scripts/rules/secrets.go" || !script && path.Ext(f.Path) != ".md" &&
 			path.Ext(f.Path) != ".yml" && path.Ext(f.Path) != ".go" {
 			continue
 		}
-		number := 0
-		for line := range strings.Lines(f.Text) {
-			number++
-			for _, m := range exampleFiles.FindAllStringSubmatch(strings.TrimRight(line, "\n"), -1) {
+		for number, line := range f.lines {
+			for _, m := range exampleFiles.FindAllStringSubmatch(line, -1) {
 				if !protectedModes.MatchString(line) {
-					broken = append(broken,
-						fmt.Sprintf("%s:%d: %s is open to every user while it is written: (umask 077; …) "+
-							"or install -m 0400", f.Path, number, m[1]))
+					say("%s:%d: %s is open to every user while it is written: (umask 077; …) "+
+						"or install -m 0400", f.Path, number, m[1])
 				}
 				if !strings.HasPrefix(m[1], "/") && !strings.HasPrefix(m[1], "~/") && !strings.HasPrefix(m[1], "$") {
-					broken = append(broken,
-						fmt.Sprintf("%s:%d: %s lies in the repository; use a folder such as ~/.config/ao", f.Path,
-							number, m[1]))
+					say("%s:%d: %s lies in the repository; use a folder such as ~/.config/ao", f.Path, number, m[1])
 				}
 			}
 		}
 	}
-	return broken
 }

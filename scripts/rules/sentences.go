@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"go/ast"
 	"go/doc/comment"
 	"path"
@@ -25,21 +24,20 @@ var (
 )
 
 // shortSentences limits the sentences of pages, except in code and tables. Inline code counts as one word.
-func shortSentences(h *House) (broken []string) {
+func shortSentences(h *House, say reporter) {
 	for _, f := range h.Files {
 		if path.Ext(f.Path) != ".md" {
 			continue
 		}
-		for _, p := range paragraphs(f.Text) {
+		for _, p := range paragraphs(f) {
 			text := linkTarget.ReplaceAllString(codeSpan.ReplaceAllString(p.text, "X"), "")
-			broken = append(broken, longSentences(f.Path, p.line, text, maxWords)...)
+			longSentences(f.Path, p.line, text, maxWords, say)
 		}
 	}
-	return broken
 }
 
 // shortComments limits the sentences of comments in Go, except in their code.
-func shortComments(h *House) (broken []string) {
+func shortComments(h *House, say reporter) {
 	var parser comment.Parser
 	for _, f := range h.Files {
 		if f.Go == nil || ast.IsGenerated(f.Go) {
@@ -48,11 +46,10 @@ func shortComments(h *House) (broken []string) {
 		for _, group := range f.Go.Comments {
 			line := f.fset.Position(group.Pos()).Line
 			for _, text := range prose(parser.Parse(group.Text()).Content) {
-				broken = append(broken, longSentences(f.Path, line, text, maxCommentWords)...)
+				longSentences(f.Path, line, text, maxCommentWords, say)
 			}
 		}
 	}
-	return broken
 }
 
 // prose returns the paragraphs of a comment, each list item as one.
@@ -72,14 +69,12 @@ func prose(blocks []comment.Block) (all []string) {
 }
 
 // longSentences reports the sentences of a text that have more words than most.
-func longSentences(file string, line int, text string, most int) (broken []string) {
+func longSentences(file string, line int, text string, most int, say reporter) {
 	for _, sentence := range sentenceEnd.Split(text, -1) {
 		if n := words(sentence); n > most {
-			broken = append(broken, fmt.Sprintf("%s:%d: a sentence of %d words, the limit is %d: %.60s",
-				file, line, n, most, sentence))
+			say("%s:%d: a sentence of %d words, the limit is %d: %.60s", file, line, n, most, sentence)
 		}
 	}
-	return broken
 }
 
 // paragraph is a paragraph or list item of a page, as one line.
@@ -89,11 +84,9 @@ type paragraph struct {
 }
 
 // paragraphs returns the prose of a page: without headings, tables, code blocks and HTML comments.
-func paragraphs(page string) (all []paragraph) {
+func paragraphs(page File) (all []paragraph) {
 	open, fenced, code, blank := false, false, false, true
-	number := 0
-	for line := range strings.Lines(page) {
-		number++
+	for number, line := range page.lines {
 		text := strings.TrimSpace(line)
 		item := listItem.MatchString(line)
 		wasBlank := blank

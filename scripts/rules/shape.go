@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"go/ast"
 	"maps"
 	"path"
@@ -23,29 +22,27 @@ const (
 const shared = "ao/nats/bus"
 
 // smallTypes limits methods and dependencies of types.
-func smallTypes(h *House) []string {
+func smallTypes(h *House, say reporter) {
 	methods, foreign := sizes(h)
-	return append(aboveLimit(methods, maxMethods,
-		"has %d methods, %d are the most: give what belongs together a type of its own"),
-		aboveLimit(foreign, maxForeign, "has %d fields of other packages' types, %d are the most: it knows too many; "+
-			"ask for what it needs by a small interface")...)
-}
-
-func aboveLimit(count map[string]int, most int, say string) (broken []string) {
-	for _, at := range slices.Sorted(maps.Keys(count)) {
-		if n := count[at]; n > most {
-			broken = append(broken, at+" "+fmt.Sprintf(say, n, most))
+	for at, n := range methods {
+		if n > maxMethods {
+			say("%s has %d methods, %d are the most: give what belongs together a type of its own", at, n, maxMethods)
 		}
 	}
-	return broken
+	for at, n := range foreign {
+		if n > maxForeign {
+			say("%s has %d fields of other packages' types, %d are the most: it knows too many; ask for what it needs "+
+				"by a small interface", at, n, maxForeign)
+		}
+	}
 }
 
 // sizes counts, by type, the methods and the fields of other packages' types.
 func sizes(h *House) (methods, foreign map[string]int) {
 	methods, foreign = map[string]int{}, map[string]int{}
 	embeds, types := map[string][]string{}, typesOf(h)
-	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() || !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", shared},
+	for f := range h.code {
+		if !anyCovers([]string{"ao/coordinator/...", "ao/worker/...", shared},
 			f.Package()) || anyCovers([]string{"ao/coordinator/serve/...", "ao/worker/serve"}, f.Package()) {
 			continue
 		}
@@ -65,10 +62,9 @@ func sizes(h *House) (methods, foreign map[string]int) {
 	}
 	whole := maps.Clone(methods)
 	for at := range embeds {
-		if strings.HasPrefix(at, shared+".") {
-			continue
+		if !strings.HasPrefix(at, shared+".") {
+			whole[at] = withPromoted(at, methods, embeds, map[string]bool{})
 		}
-		whole[at] = withPromoted(at, methods, embeds, map[string]bool{})
 	}
 	return whole, foreign
 }
@@ -171,11 +167,11 @@ func typeName(t ast.Expr) string {
 const projection = "ao/coordinator/projection"
 
 // fewImporters limits the importers of a package of the coordinator, except the projection.
-func fewImporters(h *House) (broken []string) {
+func fewImporters(h *House, say reporter) {
 	by := map[string]map[string]bool{}
-	for _, f := range h.Files {
+	for f := range h.code {
 		// simulated coordinators for tests are not part of the product
-		if f.Go == nil || f.IsTest() || strings.HasSuffix(f.Package(), "test") {
+		if strings.HasSuffix(f.Package(), "test") {
 			continue
 		}
 		for _, used := range f.Imports() {
@@ -190,9 +186,8 @@ func fewImporters(h *House) (broken []string) {
 	}
 	for _, used := range slices.Sorted(maps.Keys(by)) {
 		if n := len(by[used]); n > maxImporters && used != projection {
-			broken = append(broken, fmt.Sprintf("%s is imported by %d packages, %d are the most: %s", used, n,
-				maxImporters, strings.Join(slices.Sorted(maps.Keys(by[used])), ", ")))
+			say("%s is imported by %d packages, %d are the most: %s", used, n,
+				maxImporters, strings.Join(slices.Sorted(maps.Keys(by[used])), ", "))
 		}
 	}
-	return broken
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"go/ast"
 	"go/token"
 	"path"
@@ -20,43 +19,34 @@ var longLines = []string{
 }
 
 // lineLength limits the lines of Go code, except in generated files.
-func lineLength(h *House) (broken []string) {
+func lineLength(h *House, say reporter) {
 	for _, f := range h.Files {
 		if f.Go == nil || ast.IsGenerated(f.Go) || slices.Contains(longLines, f.Path) {
 			continue
 		}
-		number := 0
-		for line := range strings.Lines(f.Text) {
-			number++
-			line = strings.TrimRight(line, "\r\n")
+		for number, line := range f.lines {
 			if n := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t"); n > maxColumns {
-				broken = append(broken, fmt.Sprintf("%s:%d: %d columns, the limit is %d", f.Path, number, n,
-					maxColumns))
+				say("%s:%d: %d columns, the limit is %d", f.Path, number, n, maxColumns)
 			}
 		}
 	}
-	return broken
 }
 
 // plainIf forbids assignments to existing variables in the head of an if: readers take them for declarations.
-func plainIf(h *House) (broken []string) {
+func plainIf(h *House, say reporter) {
 	for _, f := range h.Files {
 		if f.Go == nil {
 			continue
 		}
 		ast.Inspect(f.Go, func(n ast.Node) bool {
-			s, ok := n.(*ast.IfStmt)
-			if !ok {
-				return true
-			}
-			if a, ok := s.Init.(*ast.AssignStmt); ok && a.Tok == token.ASSIGN {
-				broken = append(broken, fmt.Sprintf("%s: an assignment in an if; put it on its own line",
-					f.fset.Position(a.Pos())))
+			if s, ok := n.(*ast.IfStmt); ok {
+				if a, ok := s.Init.(*ast.AssignStmt); ok && a.Tok == token.ASSIGN {
+					say("%s: an assignment in an if; put it on its own line", f.fset.Position(a.Pos()))
+				}
 			}
 			return true
 		})
 	}
-	return broken
 }
 
 // Citations of documents in comments.
@@ -67,7 +57,7 @@ var (
 )
 
 // citations requires that the documents cited in comments exist in the repository.
-func citations(h *House) (broken []string) {
+func citations(h *House, say reporter) {
 	exists := func(cited string) bool {
 		return slices.ContainsFunc(h.Files, func(f File) bool {
 			return f.Path == cited || strings.HasSuffix(f.Path, "/"+cited)
@@ -80,8 +70,7 @@ func citations(h *House) (broken []string) {
 	}
 	for _, f := range h.Files {
 		for number, text := range comments(f) {
-			var absent []string
-			absent = append(absent, citedSection.FindAllString(text, -1)...)
+			absent := citedSection.FindAllString(text, -1)
 			for _, cited := range citedPage.FindAllString(text, -1) {
 				if !exists(cited) {
 					absent = append(absent, cited)
@@ -93,12 +82,11 @@ func citations(h *House) (broken []string) {
 				}
 			}
 			for _, cited := range absent {
-				broken = append(broken, fmt.Sprintf("%s:%d: %s is not in the repository; "+
-					"say the rule, or link a page of shared/docs", f.Path, number, cited))
+				say("%s:%d: %s is not in the repository; "+
+					"say the rule, or link a page of shared/docs", f.Path, number, cited)
 			}
 		}
 	}
-	return broken
 }
 
 // comments returns the comments of a Go file, a script or a module of the dashboard, by their lines.
@@ -119,9 +107,7 @@ func comments(f File) func(yield func(int, string) bool) {
 		case !f.IsScript() && path.Ext(f.Path) != ".yml" && path.Ext(f.Path) != ".conf":
 			return
 		}
-		number := 0
-		for line := range strings.Lines(f.Text) {
-			number++
+		for number, line := range f.lines {
 			if _, text, ok := strings.Cut(line, mark); ok && !yield(number, text) {
 				return
 			}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"path"
 	"regexp"
 	"strings"
@@ -11,20 +10,18 @@ import (
 var threatModel = regexp.MustCompile("`([a-z][a-z/]*)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 
 // threatModelTests requires that the tests named in the threat model exist.
-func threatModelTests(h *House) []string {
+func threatModelTests(h *House, say reporter) {
 	tests := testsOf(h)
-	var broken []string
 	for _, f := range h.Files {
 		if f.Path != "shared/docs/security.md" {
 			continue
 		}
 		for _, m := range threatModel.FindAllStringSubmatch(f.Text, -1) {
 			if at := m[1] + "." + m[2]; !tests[at] {
-				broken = append(broken, fmt.Sprintf("%s: there is no test %s", f.Path, at))
+				say("%s: there is no test %s", f.Path, at)
 			}
 		}
 	}
-	return broken
 }
 
 // testsOf returns all test functions as folder, dot, name.

@@ -19,10 +19,7 @@ type place struct {
 
 func typesOf(h *House) declared {
 	all := declared{}
-	for _, f := range h.Files {
-		if f.Go == nil || f.IsTest() {
-			continue
-		}
+	for f := range h.code {
 		at := place{f.Package(), oursIn(f)}
 		ast.Inspect(f.Go, func(n ast.Node) bool {
 			if s, ok := n.(*ast.TypeSpec); ok {

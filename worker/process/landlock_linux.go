@@ -9,18 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"unsafe"
-)
 
-// Landlock's system calls, whose numbers are the same on nearly every machine, and the constants used here.
-const (
-	landlockCreateRuleset = 444
-	landlockAddRule       = 445
-	landlockRestrictSelf  = 446
-
-	landlockVersion = 1       // a flag: return the version
-	pathBeneath     = 1       // a type of rule
-	readFile        = 1 << 2  // LANDLOCK_ACCESS_FS_READ_FILE
-	refer           = 1 << 13 // LANDLOCK_ACCESS_FS_REFER, since version 2: move files between folders
+	"golang.org/x/sys/unix"
 )
 
 const noLandlock = "the kernel's Landlock is not available (%w), so programs cannot be denied these files: it needs " +
@@ -31,16 +21,17 @@ const noLandlock = "the kernel's Landlock is not available (%w), so programs can
 // newLandlockPool returns a pool whose programs may read everything but these paths. Landlock restricts a thread and
 // what it starts, so only the threads of the pool are restricted, and starting a program costs nothing more.
 func newLandlockPool(paths []string) (*spawnPool, error) {
-	version, _, errno := syscall.RawSyscall(landlockCreateRuleset, 0, 0, landlockVersion)
+	version, _, errno := syscall.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0,
+		unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
 		return nil, fmt.Errorf(noLandlock, errno)
 	}
-	handled := uint64(readFile)
+	handled := uint64(unix.LANDLOCK_ACCESS_FS_READ_FILE)
 	if version >= 2 {
-		handled |= refer
+		handled |= unix.LANDLOCK_ACCESS_FS_REFER // move files between folders
 	}
 	// close-on-exec
-	rules, _, errno := syscall.RawSyscall(landlockCreateRuleset, uintptr(unsafe.Pointer(&handled)),
+	rules, _, errno := syscall.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)),
 		unsafe.Sizeof(handled), 0)
 	if errno != 0 {
 		return nil, fmt.Errorf(noLandlock, errno)
@@ -54,8 +45,7 @@ func newLandlockPool(paths []string) (*spawnPool, error) {
 
 // allow allows to read a file, or everything below a folder.
 func allow(rules int, path string, rights uint64) error {
-	const justName = 0x200000 // O_PATH
-	fd, err := syscall.Open(path, justName|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
+	fd, err := syscall.Open(path, unix.O_PATH|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) { // deleted, or unreadable anyway
 		return nil
 	}
@@ -68,14 +58,14 @@ func allow(rules int, path string, rights uint64) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if is.Mode&syscall.S_IFMT != syscall.S_IFDIR {
-		rights &= readFile
+		rights &= unix.LANDLOCK_ACCESS_FS_READ_FILE
 	}
 	rule := struct {
 		rights uint64
 		fd     int32
 	}{rights, int32(fd)}
-	if _, _, errno := syscall.RawSyscall6(landlockAddRule, uintptr(rules), pathBeneath, uintptr(unsafe.Pointer(&rule)),
-		0, 0, 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(rules),
+		unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("%s: %w", path, errno)
 	}
 	return nil
@@ -84,11 +74,10 @@ func allow(rules int, path string, rights uint64) error {
 // restrict restricts this thread for good. Landlock also requires that its programs gain no rights by set-user-id
 // files.
 func restrict(rules int) error {
-	const noNewPrivs = 38 // PR_SET_NO_NEW_PRIVS
-	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
-		return fmt.Errorf(noLandlock, errno)
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf(noLandlock, err)
 	}
-	if _, _, errno := syscall.RawSyscall(landlockRestrictSelf, uintptr(rules), 0, 0); errno != 0 {
+	if _, _, errno := syscall.RawSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(rules), 0, 0); errno != 0 {
 		return fmt.Errorf(noLandlock, errno)
 	}
 	return nil

@@ -10,12 +10,11 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"ao/shared/fault"
-)
 
-const rlimitProcesses = 6 // RLIMIT_NPROC, missing in package syscall
+	"golang.org/x/sys/unix"
+)
 
 // cpuKillDelay is the CPU time in seconds between SIGXCPU and SIGKILL.
 const cpuKillDelay = 2
@@ -31,7 +30,7 @@ func (l Limits) rlimits() []rlimit {
 		{syscall.RLIMIT_CPU, l.CPUSeconds, 1, cpuKillDelay}, {syscall.RLIMIT_DATA, l.MemoryMB, 1 << 20, 0},
 		{syscall.RLIMIT_AS, l.AddressSpaceMB, 1 << 20, 0},
 		{syscall.RLIMIT_FSIZE, l.FileMB, 1 << 20, 0}, {syscall.RLIMIT_NOFILE, l.OpenFiles, 1, 0},
-		{rlimitProcesses, l.Processes, 1, 0},
+		{unix.RLIMIT_NPROC, l.Processes, 1, 0},
 	} {
 		if r.set > 0 {
 			soft := uint64(r.set) * uint64(r.unit)
@@ -47,32 +46,18 @@ func (l Limits) rlimits() []rlimit {
 // left as a zombie.
 func setLimits(pid int, limits []rlimit) error {
 	const trapped = 4 // CLD_TRAPPED
-	var info struct {
-		signo, errno, code int32
-		rest               [116]byte
+	info, err := waitid(pid, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT)
+	if err != nil {
+		return killUnlimited(pid, err)
 	}
-	for {
-		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, pPid, uintptr(pid), uintptr(unsafe.Pointer(&info)),
-			syscall.WSTOPPED|syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if err == 0 {
-			break
-		}
-		if err != syscall.EINTR {
-			return killUnlimited(pid, err)
-		}
-	}
-	if info.code != trapped {
+	if info.Code != trapped {
 		return nil
 	}
 	for _, r := range limits {
-		now := r.Rlimit
-		var has syscall.Rlimit
-		syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(r.what), 0, uintptr(unsafe.Pointer(&has)), 0,
-			0)
-		now.Max = min(now.Max, has.Max) // never above the worker's own limit
-		now.Cur = min(now.Cur, now.Max)
-		if _, _, err := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), uintptr(r.what),
-			uintptr(unsafe.Pointer(&now)), 0, 0, 0); err != 0 {
+		var has unix.Rlimit
+		_ = unix.Prlimit(pid, r.what, nil, &has) // if it fails, so does the next call
+		most := min(r.Max, has.Max)              // never above the worker's own limit
+		if err := unix.Prlimit(pid, r.what, &unix.Rlimit{Cur: min(r.Cur, most), Max: most}, nil); err != nil {
 			return killUnlimited(pid, err)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,8 +13,7 @@ import (
 // files. It also disables core dumps. A worker calls it at its start: programs without a sandbox run as its user and
 // must not get its keys. Programs that it starts are not private, unless they are Sealed.
 func Private() {
-	const setDumpable = 4 // PR_SET_DUMPABLE
-	syscall.RawSyscall(syscall.SYS_PRCTL, setDumpable, 0, 0)
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
 
 // Seal copies the program at path. Processes of the copy are private from their first instruction, before they can call

@@ -3,7 +3,6 @@ package process
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
@@ -13,7 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 var marks = struct {
@@ -23,13 +23,7 @@ var marks = struct {
 	mu       sync.Mutex
 	active   map[uint64]bool // active Runs
 	sole     atomic.Bool     // Guard was called: only Run starts programs
-}{parents: os.Getenv(MarkEnv), instance: random(), active: map[uint64]bool{}}
-
-func random() string {
-	var b [8]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
+}{parents: os.Getenv(MarkEnv), instance: rand.Text(), active: map[uint64]bool{}}
 
 // mark identifies all processes of one Run, whatever becomes of their parents and groups.
 type mark struct{ n uint64 }
@@ -248,24 +242,20 @@ func reapGroup(leader int) {
 	}
 }
 
-const (
-	setChildSubreaper = 36 // PR_SET_CHILD_SUBREAPER
-	pPid              = 1  // P_PID
-)
-
 // becomeSubreaper makes this process the parent of orphans among its descendants.
-func becomeSubreaper() { syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0) }
+func becomeSubreaper() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 func onMainThread() bool { return syscall.Gettid() == syscall.Getpid() }
 
 // waitExit returns when a child has ended, and leaves it a zombie for reap.
-func waitExit(pid int) {
-	var info [128]byte
+func waitExit(pid int) { _, _ = waitid(pid, unix.WEXITED|unix.WNOWAIT) }
+
+// waitid waits for a change of a child's state.
+func waitid(pid, options int) (info unix.Siginfo, err error) {
 	for {
-		_, _, err := syscall.Syscall6(syscall.SYS_WAITID, pPid, uintptr(pid), uintptr(unsafe.Pointer(&info)),
-			syscall.WEXITED|syscall.WNOWAIT, 0, 0)
-		if err != syscall.EINTR {
-			return
+		err = unix.Waitid(unix.P_PID, pid, &info, options, nil)
+		if err != unix.EINTR {
+			return info, err
 		}
 	}
 }
