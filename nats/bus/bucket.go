@@ -228,7 +228,7 @@ func (k *Bucket) newest(ctx context.Context) (rev uint64, err error) {
 
 // Watch calls f with every existing key, then with every change, until ctx ends or f fails. listed is the
 // result of an earlier List: f then gets only the differences. A full list every minute and after each
-// reconnect recovers missed changes. f gets a revision once, and a deletion perhaps twice.
+// reconnect recovers missed changes. f gets a revision once, and a deletion perhaps often, also of keys it never got.
 func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Change) error) error {
 	w := watcher{Bucket: k, f: f, known: make(map[string]uint64, len(listed))}
 	for key, v := range listed {
@@ -283,10 +283,7 @@ func (w *watcher) round(ctx context.Context, timeout time.Duration) error {
 
 // apply passes a change to f unless f has it.
 func (w *watcher) apply(c Change) error {
-	if c.Deleted {
-		if _, ok := w.known[c.Key]; !ok {
-			return nil
-		}
+	if c.Deleted { // also of a key that f got from elsewhere: it may have put it
 		delete(w.known, c.Key)
 		return w.f(c)
 	}

@@ -187,6 +187,35 @@ func TestAWatchOfABucketThatLostItsLastChanges(t *testing.T) {
 	}
 }
 
+// TestAWatchReportsDeletionsOfKeysItHasNotSeen: whoever puts a key may keep it before the watch has read it, and the
+// watch may read no more than its deletion.
+func TestAWatchReportsDeletionsOfKeysItHasNotSeen(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	k, enough := b.Bucket(subject.TaskQueues), errors.New("enough")
+	for _, key := range []string{"a", "b"} {
+		if _, err := k.Put(t.Context(), key, []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.Delete(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := k.Watch(ctx, nil, func(c bus.Change) error {
+		got = append(got, fmt.Sprint(c.Key, " ", c.Deleted))
+		if len(got) == 1 {
+			return nil
+		}
+		return enough
+	})
+	if want := []string{"b false", "a true"}; !errors.Is(err, enough) || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
 func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
