@@ -105,11 +105,7 @@ func TestLLMExecutor(t *testing.T) {
 	}
 
 	programs := t.TempDir()
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", programs, "./worker/llm/cmd/ao-llm-exec")
-	build.Dir = root()
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	buildProgram(t, programs, "./worker/llm/cmd/ao-llm-exec")
 	env = append(env, "PATH="+programs+":"+os.Getenv("PATH"))
 	one := s.worker(env...)
 	r := s.sync("mind", `{"prompt":"look"}`)

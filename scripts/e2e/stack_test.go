@@ -60,6 +60,13 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// buildProgram builds a program as the others are built, so that what they share is compiled once.
+func buildProgram(t *testing.T, dir, main string) {
+	t.Helper()
+	args := append([]string{"build", "-buildvcs=false", "-ldflags=-w"}, buildFlags...)
+	runCommand(t, root(), "go", append(args, "-o", dir+string(filepath.Separator), main)...)
+}
+
 // root returns the project's folder.
 func root() string {
 	dir, err := filepath.Abs("../..")

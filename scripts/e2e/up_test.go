@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,11 +14,7 @@ import (
 func TestAoUp(t *testing.T) {
 	t.Parallel()
 	programs, dir, addr := t.TempDir(), t.TempDir(), natstest.FreeAddr(t)
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", programs, "./scripts/allinone/ao")
-	build.Dir = root()
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	buildProgram(t, programs, "./scripts/allinone/ao")
 	if err := os.Rename(filepath.Join(programs, "ao"), filepath.Join(bin, "ao-with-up")); err != nil {
 		t.Fatal(err)
 	}
