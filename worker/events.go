@@ -47,7 +47,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		return
 	}
 	if e.emitter == nil {
-		e.emitter = e.bus.PackingEmitter(e.attempt.recordCtx, e.message)
+		e.emitter = e.bus.Emitter(e.attempt.recordCtx, e.message)
 	}
 	if err := e.send(ctx, bus.Entry{Subject: e.subject(ev.Type), Body: raw}); err != nil {
 		e.dropped++

@@ -51,7 +51,7 @@ func TestOwnRecordsOfALostHistoryAreNotWaitedFor(t *testing.T) {
 	if err := conn.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{follow(t, conn, Config{}), t, conn, conn.Emitter()}
+	b := &bench{follow(t, conn, Config{}), t, conn, conn.Emitter(context.Background(), nil)}
 	a := b.actor(run.NewSessionID())
 	b.NoteWritten(b.write(a.queued(1), a.claimed(1)))
 	if err := b.WaitOwnWrites(t.Context()); err != nil {

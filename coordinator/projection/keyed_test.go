@@ -216,7 +216,7 @@ func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := natstest.Bus(t)
 			j := begin(t, b, "")
-			w := &bench{j.Journal, t, b, b.Emitter()}
+			w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
 			a := w.actor(run.NewSessionID())
 			var last uint64
 			for _, e := range records(a) {

@@ -31,7 +31,7 @@ type bench struct {
 func start(t testing.TB, cfg Config) *bench {
 	t.Helper()
 	b := natstest.Bus(t)
-	return &bench{follow(t, b, cfg), t, b, b.Emitter()}
+	return &bench{follow(t, b, cfg), t, b, b.Emitter(context.Background(), nil)}
 }
 
 // follow is one more projection on the same server.
@@ -465,7 +465,7 @@ func TestPagesAreStableWhileRunsArrive(t *testing.T) {
 func TestReadsGoOnWhileNATSIsAway(t *testing.T) {
 	p := natstest.Proc(t)
 	server := p.Bus(t)
-	b := &bench{follow(t, server, Config{Cache: -1}), t, server, server.Emitter()}
+	b := &bench{follow(t, server, Config{Cache: -1}), t, server, server.Emitter(context.Background(), nil)}
 	ended, waiting := b.actor(run.NewSessionID()), b.actor(run.NewSessionID())
 	b.Await(t.Context(), b.write(ended.queued(1), ended.ended(1, run.Failed, 0), waiting.queued(1)))
 	p.Kill()

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"context"
 	"testing"
 
 	"ao/nats/natstest"
@@ -29,7 +30,7 @@ func TestAHistoryThatWasReplacedIsReadAnew(t *testing.T) {
 			if err := conn.Setup(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			b := &bench{follow(t, conn, Config{}), t, conn, conn.Emitter()}
+			b := &bench{follow(t, conn, Config{}), t, conn, conn.Emitter(context.Background(), nil)}
 			lost, other := b.actor(run.NewSessionID()), b.actor(run.NewSessionID())
 			if err := b.Await(t.Context(), b.write(lost.queued(1), lost.claimed(1), other.accepted(),
 				lost.ended(1, run.Failed, 0))); err != nil {

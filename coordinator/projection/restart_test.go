@@ -73,7 +73,7 @@ func TestARestartReadsOnlyTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := begin(t, b, dir)
-	w := &bench{j.Journal, t, b, b.Emitter()}
+	w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
 	ended, open := w.actor(run.NewSessionID()), w.actor(run.NewSessionID())
 	w.Await(t.Context(), w.write(ended.queued(1), ended.claimed(1), ended.ended(1, run.Completed, 0), open.queued(1)))
 	want := j.Stats().Applied
@@ -121,7 +121,7 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 			}
 		}},
 		{"too old", "the history begins at", func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream) {
-			w := &bench{nil, t, b, b.Emitter()}
+			w := &bench{nil, t, b, b.Emitter(context.Background(), nil)}
 			a := w.actor(run.NewSessionID())
 			if err := b.Truncate(t.Context(), w.write(a.queued(1), a.claimed(1))); err != nil {
 				t.Fatal(err)
@@ -157,7 +157,7 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			j := begin(t, b, dir)
-			w := &bench{j.Journal, t, b, b.Emitter()}
+			w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
 			for range 3 {
 				a := w.actor(run.NewSessionID())
 				w.Await(t.Context(), w.write(a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0)))
@@ -215,7 +215,7 @@ func TestAReplacedHistoryTakesItsSnapshotAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := begin(t, b, dir)
-	w := &bench{j.Journal, t, b, b.Emitter()}
+	w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
 	lost := w.actor(run.NewSessionID())
 	w.Await(t.Context(), w.write(lost.queued(1), lost.claimed(1)))
 	j.stop()
@@ -253,7 +253,7 @@ func TestAFolderThatCannotBeUsedIsGoneWithout(t *testing.T) {
 func TestNoSnapshotOfWhatIsNotUnderstood(t *testing.T) {
 	b, dir := natstest.Bus(t), t.TempDir()
 	j := begin(t, b, dir)
-	w := &bench{j.Journal, t, b, b.Emitter()}
+	w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
 	w.Await(t.Context(), w.write(entry{Subject: "ao.runs.3.dreamt.run_1", Body: []byte(`{"v":1}`)}))
 	j.stop()
 	if all := snapshots(t, dir); len(all) != 0 {
@@ -264,7 +264,7 @@ func TestNoSnapshotOfWhatIsNotUnderstood(t *testing.T) {
 // While history is read, the projection says so, and how far it is.
 func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	b := natstest.Bus(t)
-	w := &bench{nil, t, b, b.Emitter()}
+	w := &bench{nil, t, b, b.Emitter(context.Background(), nil)}
 	var first actor
 	for i := range 20 {
 		a := w.actor(run.NewSessionID())

@@ -23,7 +23,7 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 	}{{"while it starts", false}, {"later", true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			conn := natstest.Bus(t)
-			b := &bench{nil, t, conn, conn.Emitter()}
+			b := &bench{nil, t, conn, conn.Emitter(context.Background(), nil)}
 			x := b.actor(run.NewSessionID())
 			first := b.write(x.queued(1)) + 1
 			at, gate := make(chan struct{}), make(chan struct{})

@@ -26,7 +26,7 @@ func (s *stack) forge(at, kind, session, id, text string) {
 
 func (s *stack) emit(at string, raw []byte) {
 	s.t.Helper()
-	out := s.bus.Emitter()
+	out := s.bus.Emitter(context.Background(), nil)
 	if err := out.Emit(context.Background(), at, raw); err != nil {
 		s.t.Fatal(err)
 	}

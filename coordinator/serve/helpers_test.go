@@ -409,7 +409,7 @@ func (w *worker) tell(q run.Queued, messages ...json.RawMessage) {
 	if len(all) > 1 {
 		kind, raw = run.PackKind, run.Pack(all)
 	}
-	ctx, e := context.Background(), w.stack.bus.Emitter()
+	ctx, e := context.Background(), w.stack.bus.Emitter(context.Background(), nil)
 	at := subject.Event(subject.Partition(q.SessionID), q.SessionID, q.ID, kind)
 	if !w.old {
 		raw = run.SignEvent(q.Key, at, raw)

@@ -82,7 +82,7 @@ func BenchmarkEvents(b *testing.B) {
 				b.ResetTimer()
 				for range 8 {
 					all.Go(func() {
-						e := bb.PackingEmitter(b.Context(), seal)
+						e := bb.Emitter(b.Context(), seal)
 						for n := range b.N / 8 {
 							var err error
 							if event := numbered(n, 500); way == "packs" {

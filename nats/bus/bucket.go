@@ -23,7 +23,6 @@ type Bucket struct {
 type Value struct {
 	Body []byte
 	Rev  uint64
-	Time time.Time
 }
 
 // Change is a change of a key.
@@ -347,7 +346,7 @@ func (k *Bucket) watch(
 	}
 	read := func(m jetstream.Msg, o origin) error {
 		key := strings.TrimPrefix(m.Subject(), k.prefix())
-		c := Change{Key: key, Value: Value{m.Data(), o.stream, o.at}, Deleted: deleted(m.Headers())}
+		c := Change{Key: key, Value: Value{m.Data(), o.stream}, Deleted: deleted(m.Headers())}
 		if err := f(c); err != nil {
 			return &callbackError{err}
 		}

@@ -166,14 +166,14 @@ func (b *Conn) detectCluster() {
 }
 
 // retryRequest asks until there is a reply or ctx ends: a server that has just died never replies.
-func retryRequest(ctx context.Context, ask func(context.Context) error) error {
+func retryRequest[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	for timeout := firstTryTimeout; ; timeout = nextTryTimeout(timeout) {
 		try, done := context.WithTimeout(ctx, timeout)
-		err := ask(try)
+		reply, err := ask(try)
 		ended := try.Err()
 		done()
 		if err == nil || ended == nil || ctx.Err() != nil {
-			return err
+			return reply, err
 		}
 	}
 }

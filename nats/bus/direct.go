@@ -25,17 +25,11 @@ const anySubject = ">"
 
 // leaderGet reads a message from the stream's leader, which never lags: it has what was just written.
 func (b *Conn) leaderGet(ctx context.Context, stream string, what lookup) (m Message, header nats.Header, err error) {
-	ctx, done := b.withDeadline(ctx, b.recordTimeout())
-	defer done()
 	ask, err := json.Marshal(what)
 	if err != nil {
 		return m, nil, err
 	}
-	var r *nats.Msg
-	err = retryRequest(ctx, func(ctx context.Context) (err error) {
-		r, err = b.request(ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + stream, Data: ask}, b.recordTimeout())
-		return err
-	})
+	r, err := askAPI(ctx, b, "$JS.API.STREAM.MSG.GET."+stream, ask)
 	if err != nil {
 		return m, nil, err
 	}
@@ -78,17 +72,20 @@ func (b *Conn) find(ctx context.Context, stream string, what lookup) (Message, e
 
 // directGet is find with a request for one of the API's subjects.
 func (b *Conn) directGet(ctx context.Context, api string, ask []byte) (Message, error) {
-	ctx, done := b.withDeadline(ctx, b.recordTimeout())
-	defer done()
-	var r *nats.Msg
-	err := retryRequest(ctx, func(ctx context.Context) (err error) {
-		r, err = b.request(ctx, &nats.Msg{Subject: api, Data: ask}, b.recordTimeout())
-		return err
-	})
+	r, err := askAPI(ctx, b, api, ask)
 	if err != nil {
 		return Message{}, err
 	}
 	return parseDirectGet(r)
+}
+
+// askAPI asks JetStream until it replies.
+func askAPI(ctx context.Context, b *Conn, api string, ask []byte) (*nats.Msg, error) {
+	ctx, done := b.withDeadline(ctx, b.recordTimeout())
+	defer done()
+	return retryRequest(ctx, func(ctx context.Context) (*nats.Msg, error) {
+		return b.request(ctx, &nats.Msg{Subject: api, Data: ask}, b.recordTimeout())
+	})
 }
 
 // parseDirectGet reads a reply of the direct get API.

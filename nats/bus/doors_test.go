@@ -376,7 +376,7 @@ func TestEventsAreAllThereOnceAndInOrderAlsoAfterAKill(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
-	e := b.Emitter()
+	e := b.Emitter(context.Background(), nil)
 	emit := func(n int) {
 		t.Helper()
 		if err := e.Emit(t.Context(), subject.Event("7", "ses_1", "run_1", "message"),

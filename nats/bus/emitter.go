@@ -48,11 +48,8 @@ type unstored struct {
 	alone bool
 }
 
-// Emitter makes an Emitter that publishes each event by itself.
-func (b *Log) Emitter() *Emitter { return b.PackingEmitter(context.Background(), nil) }
-
-// PackingEmitter makes an Emitter that packs events together. When ctx ends, it abandons events that are not stored.
-func (b *Log) PackingEmitter(ctx context.Context, pack PackFunc) *Emitter {
+// Emitter makes an Emitter; pack is for EmitPacked. When ctx ends, it abandons events that are not stored.
+func (b *Log) Emitter(ctx context.Context, pack PackFunc) *Emitter {
 	return &Emitter{b: b.Conn, ctx: ctx, pack: pack, id: nuid.Next()}
 }
 

@@ -8,11 +8,10 @@ import (
 
 // meter holds the metrics of a bus. Its zero value counts nothing.
 type meter struct {
-	single, batch *metric.Histogram // duration of an append
-	batchSize     *metric.Histogram // size of a batch
-	taken         *metric.Counter
-	rejected      *metric.Counter
-	requests      *metric.Histogram
+	single, batch   *metric.Histogram // duration of an append
+	batchSize       *metric.Histogram // size of a batch
+	taken, rejected *metric.Counter
+	requests        *metric.Histogram
 }
 
 // connStatus is the state of a connection, read at each scrape.
@@ -54,16 +53,9 @@ func newMeter(r *metric.Registry, nc *nats.Conn, now connStatus) (m meter) {
 		if c := nc.Opts.TLSConfig; c != nil && len(c.Certificates) > 0 && c.Certificates[0].Leaf != nil {
 			s.Set(ends, float64(c.Certificates[0].Leaf.NotAfter.Unix()), "nats_client", name)
 		}
-		v := 0.0
-		if now.connected() {
-			v = 1
-		}
-		s.Set(up, v, name)
-		failing := 0.0
-		if now.storage() != nil {
-			failing = 1
-		}
-		s.Set(stuck, failing, name)
+		truth := map[bool]float64{true: 1}
+		s.Set(up, truth[now.connected()], name)
+		s.Set(stuck, truth[now.storage() != nil], name)
 		s.Set(again, float64(now.generation()), name)
 		s.Set(dropped, float64(now.dropped()), name)
 	})

@@ -128,7 +128,7 @@ func flushed(t testing.TB, e *bus.Emitter) (uint64, error) {
 func TestEventsGoTogetherWhileOthersAreOnTheirWay(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.PackingEmitter(t.Context(), seal)
+	e := m.b.Emitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	first := m.next()
 	if first.Subject == packs || first.Header.Get("Nats-Msg-Id") == "" {
@@ -166,7 +166,7 @@ func TestEventsGoTogetherWhileOthersAreOnTheirWay(t *testing.T) {
 func TestWhatIsGatheredGoesWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.PackingEmitter(t.Context(), seal)
+	e := m.b.Emitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	last, shortest := m.next(), time.Hour
 	for n := 1; n < 20; n++ {
@@ -185,7 +185,7 @@ func TestWhatIsGatheredGoesWithTheAnswer(t *testing.T) {
 func TestAPackIsBounded(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.PackingEmitter(t.Context(), seal)
+	e := m.b.Emitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	first := m.next()
 	n := 0
@@ -217,7 +217,7 @@ func TestAPackIsBounded(t *testing.T) {
 func TestAPackThatIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
-	e := m.b.PackingEmitter(t.Context(), seal)
+	e := m.b.Emitter(t.Context(), seal)
 	m.gather(e, numbered(0, 0))
 	first := m.next()
 	m.gather(e, numbered(1, 0), numbered(2, 0))
@@ -276,7 +276,7 @@ func TestAPackFitsAMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := b.PackingEmitter(t.Context(), seal)
+	e := b.Emitter(t.Context(), seal)
 	for n := range 2 * runs.MaxPacked {
 		if err := e.EmitPacked(t.Context(), numbered(n, 1000)); err != nil {
 			t.Fatal(err)
@@ -293,7 +293,7 @@ func TestEventsThatNobodyWantsAnyMore(t *testing.T) {
 	m := newMute(t)
 	over := errors.New("given up")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	e := m.b.PackingEmitter(ctx, seal)
+	e := m.b.Emitter(ctx, seal)
 	m.gather(e, numbered(0, 0), numbered(1, 0))
 	done := make(chan error, 1)
 	go func() {
@@ -312,7 +312,7 @@ func TestPackedEventsAreAllThereOnceAndInOrder(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
-	e := b.PackingEmitter(t.Context(), seal)
+	e := b.Emitter(t.Context(), seal)
 	const all = 3000
 	var wg sync.WaitGroup
 	halfway := make(chan struct{})

@@ -133,20 +133,26 @@ func (b *Reader) Records(ctx context.Context, filter string, after uint64, limit
 
 // Counted returns how many records of RUNS match a filter, as the leader says: also those that it cannot read.
 func (b *Reader) Counted(ctx context.Context, filter string) (n uint64, err error) {
+	subjects, err := countedSubjects(ctx, b.Conn, subject.Runs, filter)
+	for _, one := range subjects {
+		n += one
+	}
+	return n, err
+}
+
+// countedSubjects returns how many messages a stream has of each subject under a filter, as its leader says.
+func countedSubjects(ctx context.Context, b *Conn, stream, filter string) (map[string]uint64, error) {
 	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
-	s, err := b.js.Stream(ctx, subject.Runs)
+	s, err := b.js.Stream(ctx, stream)
 	if err != nil {
-		return 0, asFault(ctx, err)
+		return nil, asFault(ctx, err)
 	}
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(filter))
 	if err != nil {
-		return 0, asFault(ctx, err)
+		return nil, asFault(ctx, err)
 	}
-	for _, one := range info.State.Subjects {
-		n += one
-	}
-	return n, nil
+	return info.State.Subjects, nil
 }
 
 // HasRecords reports whether RUNS has a record with a sequence greater than after and at most last. In a
@@ -181,8 +187,7 @@ func (b *Reader) read(ctx context.Context, stream, filter string, after uint64, 
 // page is one batched direct get.
 func (b *Reader) page(ctx context.Context, stream, filter string, after uint64, n int,
 ) (page []Message, more bool, err error) {
-	request := map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": n, "max_bytes": 4 << 20}
-	ask, err := json.Marshal(request)
+	ask, err := json.Marshal(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": n, "max_bytes": 4 << 20})
 	if err != nil {
 		return nil, false, err
 	}

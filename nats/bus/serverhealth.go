@@ -43,8 +43,8 @@ type StreamHealth struct {
 	Rollups         bool   // a message may replace others: RUNS then does not refuse a second one
 	RejectsWhenFull bool   // a full stream rejects messages; else it discards the oldest
 	Replicas        int    // as configured
-	Leader          string
-	Behind          []string // servers whose copy is incomplete, or that are offline
+
+	Behind []string // servers whose copy is incomplete, or that are offline
 }
 
 // ServerHealth asks the server for its state and that of the streams.
@@ -80,7 +80,6 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 			Rollups:         info.Config.AllowRollup, Replicas: info.Config.Replicas,
 		}
 		if c := info.Cluster; c != nil {
-			one.Leader = c.Leader
 			for _, r := range c.Replicas {
 				if r.Offline || !r.Current {
 					one.Behind = append(one.Behind, r.Name)

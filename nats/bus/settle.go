@@ -60,8 +60,7 @@ func (d Delivery) Reject(ctx context.Context, reason string) {
 		_, err = checkPubAck(r)
 	}
 	if err != nil {
-		d.b.log.WarnContext(ctx, "rejected message not kept; it is redelivered", "subject", d.Subject,
-			"err", err)
+		d.b.log.WarnContext(ctx, "rejected message not kept; it is redelivered", "subject", d.Subject, "err", err)
 		d.NakWithDelay(5 * time.Second)
 		return
 	}

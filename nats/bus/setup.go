@@ -115,7 +115,7 @@ var bucketNames = []string{
 func (b *setup) try(ctx context.Context, what string, step func(context.Context) error) error {
 	connected, done := b.withConnection(ctx)
 	defer done()
-	err := retryRequest(connected, step)
+	_, err := retryRequest(connected, func(ctx context.Context) (any, error) { return nil, step(ctx) })
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -156,10 +156,8 @@ func (b *setup) streams() []jetstream.StreamConfig {
 		Discard: jetstream.DiscardOld, MaxAge: auditMaxAge, MaxBytes: min(b.cfg.MaxBytes, auditMaxBytes),
 	}}
 	for i := range all {
-		all[i].Storage = jetstream.FileStorage
-		all[i].AllowDirect = true
-		all[i].Replicas = b.cfg.Replicas
-		all[i].Metadata = meta
+		s := &all[i]
+		s.Storage, s.AllowDirect, s.Replicas, s.Metadata = jetstream.FileStorage, true, b.cfg.Replicas, meta
 	}
 	return all
 }
@@ -287,10 +285,8 @@ func (b *setup) migrate(ctx context.Context, have, want jetstream.StreamConfig) 
 		next.AllowDirect, next.AllowAtomicPublish = want.AllowDirect, want.AllowAtomicPublish
 		next.MaxMsgsPerSubject = want.MaxMsgsPerSubject
 		next.Discard, next.DiscardNewPerSubject = want.Discard, want.DiscardNewPerSubject
-		next.Metadata = maps.Clone(have.Metadata)
-		if next.Metadata == nil {
-			next.Metadata = map[string]string{}
-		}
+		next.Metadata = map[string]string{}
+		maps.Copy(next.Metadata, have.Metadata)
 		next.Metadata[layoutKey] = layout
 	}
 	_, err = b.js.UpdateStream(ctx, next)

@@ -52,11 +52,7 @@ func (b *Reader) askState(call *stateCall) {
 func (b *Reader) StreamState(ctx context.Context, stream string) (State, error) {
 	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
-	var s jetstream.Stream
-	err := retryRequest(ctx, func(ctx context.Context) (err error) {
-		s, err = b.js.Stream(ctx, stream)
-		return err
-	})
+	s, err := retryRequest(ctx, func(ctx context.Context) (jetstream.Stream, error) { return b.js.Stream(ctx, stream) })
 	if err != nil {
 		return State{}, asFault(ctx, fmt.Errorf("stream %s: %w", stream, err))
 	}

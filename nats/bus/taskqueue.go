@@ -21,7 +21,6 @@ type TaskQueueState struct {
 	AckFloor   uint64 // everything up to this sequence in RUNS is acknowledged
 	Pending    uint64 // waiting to be delivered
 	AckPending int    // delivered and not acknowledged
-	Pulls      int    // waiting pulls of workers
 	Created    time.Time
 }
 
@@ -39,19 +38,13 @@ func (b *Queues) EnsureTaskQueue(ctx context.Context, queue string, start uint64
 	cfg := jetstream.ConsumerConfig{
 		Durable:       name,
 		Description:   "lane " + queue, // stored
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:   max(start, 1),
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       ackWait,
-		MaxDeliver:    -1,
-		MaxAckPending: 16384,
-		MaxWaiting:    4096,
-		FilterSubject: subject.TaskQueueFilter(queue),
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(start, 1),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxDeliver: -1,
+		MaxAckPending: 16384, MaxWaiting: 4096, FilterSubject: subject.TaskQueueFilter(queue),
 	}
 	for try := 1; ; try++ {
-		err := retryRequest(ctx, func(ctx context.Context) error {
-			_, err := b.js.CreateConsumer(ctx, subject.Runs, cfg)
-			return err
+		_, err := retryRequest(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+			return b.js.CreateConsumer(ctx, subject.Runs, cfg)
 		})
 		if err == nil || consumerExists(err) {
 			return nil
@@ -83,10 +76,8 @@ func consumerExists(err error) bool {
 func (b *Queues) TaskQueueState(ctx context.Context, queue string) (TaskQueueState, error) {
 	ctx, done := b.withDeadline(ctx, b.recordTimeout())
 	defer done()
-	var c jetstream.Consumer
-	err := retryRequest(ctx, func(ctx context.Context) (err error) {
-		c, err = b.js.Consumer(ctx, subject.Runs, subject.TaskQueueDurable(queue))
-		return err
+	c, err := retryRequest(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
+		return b.js.Consumer(ctx, subject.Runs, subject.TaskQueueDurable(queue))
 	})
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return TaskQueueState{}, ErrNotFound
@@ -97,7 +88,7 @@ func (b *Queues) TaskQueueState(ctx context.Context, queue string) (TaskQueueSta
 	i := c.CachedInfo()
 	return TaskQueueState{
 		Delivered: i.Delivered.Stream, AckFloor: i.AckFloor.Stream, Pending: i.NumPending,
-		AckPending: i.NumAckPending, Pulls: i.NumWaiting, Created: i.Created,
+		AckPending: i.NumAckPending, Created: i.Created,
 	}, nil
 }
 

@@ -6,8 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Unreadable returns the keys of the bucket that NATS counts and does not give, in order. Who lists such a bucket waits
@@ -73,19 +71,10 @@ func (k *Bucket) Rescue(ctx context.Context) (bool, error) {
 
 // counted returns how many messages NATS counts of each key, as the stream's leader says.
 func (k *Bucket) counted(ctx context.Context) (map[string]uint64, error) {
-	ctx, done := k.b.withDeadline(ctx, k.b.recordTimeout())
-	defer done()
-	s, err := k.b.js.Stream(ctx, k.stream())
-	if err != nil {
-		return nil, k.mapErr(ctx, err)
-	}
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(k.prefix()+">"))
-	if err != nil {
-		return nil, k.mapErr(ctx, err)
-	}
+	subjects, err := countedSubjects(ctx, k.b.Conn, k.stream(), k.prefix()+">")
 	all := map[string]uint64{}
-	for subj, n := range info.State.Subjects {
+	for subj, n := range subjects {
 		all[strings.TrimPrefix(subj, k.prefix())] = n
 	}
-	return all, nil
+	return all, k.mapErr(ctx, err)
 }

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -131,7 +132,7 @@ func TestALostRunsEndRecordNamesItsLastEvent(t *testing.T) {
 	other := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	var want uint64
 	say := func(a runs.Accepted) {
-		e := c.bus.Emitter()
+		e := c.bus.Emitter(context.Background(), nil)
 		if err := e.Emit(t.Context(), subject.Event(subject.Partition(a.SessionID), a.SessionID, a.RunID,
 			run.EventMessage), []byte(`{}`)); err != nil {
 			t.Fatal(err)
