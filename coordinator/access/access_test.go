@@ -42,6 +42,7 @@ func TestBadLines(t *testing.T) {
 			`line 1: the third word of token "me" is not a hash (sha256: and 64 hexadecimal digits); ` + example},
 		{"me admin sha256:abc",
 			`line 1: the third word of token "me" is not a hash (sha256: and 64 hexadecimal digits); ` + example},
+		{"me admin " + NewToken(), `line 1: it contains a token, and only the hash of one may be there; ` + example},
 		{"me root " + hash, `line 1: scope "root": use read, run or admin`},
 		{"m/e admin " + hash, `line 1: name "m/e": use 1 to 64 letters, digits, '.', '_' or '-', beginning with a ` +
 			`letter or digit`},

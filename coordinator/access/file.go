@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -48,8 +49,14 @@ func (e Entry) Line() string {
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckName checks the name of a token.
+// secret matches an API token. It is in no name, so that names can be shown.
+var secret = regexp.MustCompile(tokenPrefix + `[A-Z2-7]{26}`)
+
+// CheckName checks the name of a token. The error does not show a token that was given instead.
 func CheckName(name string) error {
+	if secret.MatchString(name) {
+		return errors.New("the name contains a token; give a name that may be shown")
+	}
 	if !tokenName.MatchString(name) {
 		return fmt.Errorf("name %.80q: use 1 to 64 letters, digits, '.', '_' or '-', beginning with a letter or digit",
 			name)
@@ -62,6 +69,9 @@ const example = "write: NAME SCOPES sha256:HASH [created=TIME] [expires=TIME], a
 
 // readLine parses a line with a token.
 func readLine(line string) (e Entry, err error) {
+	if secret.MatchString(line) {
+		return e, fmt.Errorf("it contains a token, and only the hash of one may be there; %s", example)
+	}
 	words := strings.Fields(line)
 	if len(words) < 3 {
 		return e, fmt.Errorf("%d words where a token has at least three; %s", len(words), example)
