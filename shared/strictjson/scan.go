@@ -141,10 +141,13 @@ func StringBytes(v []byte) []byte {
 	return unquote(v)
 }
 
-// Uint returns the unsigned integer of a JSON value, 0 for anything else.
+// Uint returns the unsigned integer of a JSON value, 0 for anything else. It has at most 18 digits, so an int holds it.
 func Uint(v []byte) (n uint64) {
+	if len(v) > 18 {
+		return 0
+	}
 	for _, c := range v {
-		if c < '0' || c > '9' || n > 1<<60 {
+		if c < '0' || c > '9' {
 			return 0
 		}
 		n = n*10 + uint64(c-'0')
