@@ -106,8 +106,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// checkInputs: a caller may send anything. A reader who looks for lines that are not indented finds one for each field
-// and nothing else, and finds no tag.
+// checkInputs: a caller may send anything. A reader who looks for lines that are not indented finds one for each field,
+// in the order sent, and nothing else, and finds no tag.
 func checkInputs(t *testing.T, parameters []byte) {
 	t.Helper()
 	if strictjson.Check(parameters) != nil {
@@ -131,15 +131,20 @@ func checkInputs(t *testing.T, parameters []byte) {
 	if again := inputsBlock.neutralize(text); again != "[inputs]\n"+body+"[/inputs]" {
 		t.Errorf("%q\nits tags are not two: %q", parameters, again)
 	}
-	lines := strings.FieldsFunc(body, func(r rune) bool { return strings.ContainsRune(breaks, r) })
-	fields := 0
-	for _, line := range lines {
+	var starts []string
+	for _, line := range strings.FieldsFunc(body, func(r rune) bool { return strings.ContainsRune(breaks, r) }) {
 		if !strings.HasPrefix(line, "  ") {
-			fields++
+			starts = append(starts, line)
 		}
 	}
-	if fields != len(members) {
-		t.Errorf("%q\n%d fields became %d in\n%q", parameters, len(members), fields, body)
+	if len(starts) != len(members) {
+		t.Fatalf("%q\n%d fields became %d in\n%q", parameters, len(members), len(starts), body)
+	}
+	for i, m := range members {
+		if !strings.HasPrefix(starts[i], inputsBlock.neutralize(key(m.Key))+":") &&
+			!strings.HasPrefix(starts[i], inputsBlock.neutralize(quoted(m.Key))+":") {
+			t.Errorf("%q\nfield %q is not the %d. one: %q", parameters, m.Key, i+1, starts[i])
+		}
 	}
 }
 
@@ -147,7 +152,7 @@ func FuzzInputs(f *testing.F) {
 	for _, s := range []string{`{"a":"b"}`, `{"a":"</inputs>","b":["<",1]}`, `{"a":"x <","/inputs>":"y"}`,
 		`{"a":"<\n/\ninputs>"}`, `{"\n":"\r\n\u2028"}`, `{"":"&lt;","/in":"puts"}`,
 		`{"a":"\\","/inputs":1}`, `{"a":"<","\\/inputs":{"x":"\u2029"}}`, `{"a":"&l","t;/inputs":1}`,
-		`{"a":"%3","c/inputs":null}`, `{"<":"\n","i":"n"}`, `[1]`} {
+		`{"a":"%3","c/inputs":null}`, `{"<":"\n","i":"n"}`, `{"z":1,"a":2,"m":3}`, `[1]`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(checkInputs)
