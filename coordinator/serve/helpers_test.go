@@ -238,6 +238,7 @@ type worker struct {
 	lies     bool      // it ends runs with an output schema itself
 	lanes    map[string]bool
 	take     func(lane string)
+	end      func() // ends its loops
 }
 
 // echo is an agent that takes anything.
@@ -268,8 +269,8 @@ func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *wor
 		lanes: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
-	s.t.Cleanup(loops.Wait)
-	s.t.Cleanup(cancel)
+	w.end = func() { cancel(); loops.Wait() }
+	s.t.Cleanup(w.end)
 	raw, err := json.Marshal(runnerapi.Registration{Runner: r})
 	if err != nil {
 		s.t.Fatal(err)

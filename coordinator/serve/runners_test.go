@@ -270,17 +270,39 @@ func TestLimitsOfTheExecution(t *testing.T) {
 	}
 }
 
-// TestReplicas: runners of one profile with one definition share the agent. A second process cannot take a live one's
-// identity. When one runner leaves, another one owns the agent and executes its runs.
+// TestReplicas: runners of one profile with one definition share the agent, and only they execute its runs. A second
+// process cannot take a live one's identity. When one runner leaves, another one owns the agent and executes its runs.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	first := s.work(parrot, echo("tool"))
-	second := first.runner
+	do, free := hold()
+	defer free()
+	single := runnerapi.Runner{
+		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural",
+			ExecutorType: run.Procedural},
+		Instance: "one", MaxConcurrentRuns: 1, Agents: []agent.Blueprint{echo("tool")},
+	}
+	first := s.workAs(single, do)
+	second, without := single, single
 	second.Hostname = "there"
-	s.workAs(second, parrot)
-	if list := into[struct{ Runners []runners.View }](s.get("/runners"), 200); len(list.Runners) != 2 {
+	s.workAs(second, do)
+	without.Hostname, without.Agents = "elsewhere", []agent.Blueprint{echo("another")}
+	s.workAs(without, parrot)
+	if list := into[struct{ Runners []runners.View }](s.get("/runners"), 200); len(list.Runners) != 3 {
 		t.Errorf("%+v", list)
+	}
+	var ids []string
+	for range 4 {
+		ids = append(ids, s.submit(`{"agent_name":"tool"}`).RunID)
+	}
+	s.until(ids[0], run.Running)
+	s.until(ids[1], run.Running)
+	s.until(ids[3], run.Pending) // the third runner is free, and does not have the agent
+	free()
+	for _, id := range ids {
+		if r := s.until(id, run.Completed); r.RunnerID != first.id && r.RunnerID != second.ID() {
+			t.Errorf("a run of the agent ended at %s, which does not have it", r.RunnerID)
+		}
 	}
 	twin := first.runner
 	twin.Instance = "two"
@@ -289,6 +311,7 @@ func TestReplicas(t *testing.T) {
 	if f, ok := errors.AsType[*fault.Fault](err); !ok || f.Code != "runner_already_online" || f.Kind != fault.Conflict {
 		t.Errorf("a twin: %v", err)
 	}
+	first.end()
 	raw, _ = json.Marshal(runnerapi.Deregistration{RunnerID: first.id, Instance: "one"})
 	if _, err := s.bus.Request(t.Context(), subject.RunnerAPI(runnerapi.OpDeregister), raw); err != nil {
 		t.Fatal(err)
@@ -296,9 +319,11 @@ func TestReplicas(t *testing.T) {
 	if a := s.get("/agents/tool").want(200); a["runner_id"] != second.ID() {
 		t.Errorf("the heir: %v", a)
 	}
-	out := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
-	if out.Status != run.Completed {
-		t.Errorf("%+v", out)
+	for range 4 {
+		out := into[runs.Outcome](s.post("/runs", `{"agent_name":"tool","mode":"sync"}`), 200)
+		if out.Status != run.Completed || out.RunnerID != second.ID() {
+			t.Errorf("%s at %s", out.Status, out.RunnerID)
+		}
 	}
 }
 

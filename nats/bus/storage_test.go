@@ -14,10 +14,13 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestAFullDiskIsSaidSoonAndAsWhatItIs: a server whose disk is full answers everything but writes, until it is
-// restarted. Every way to write reports the full disk within seconds. Reading goes on, and writes work again when the
-// server is back.
-func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
+// TestAFullDiskIsReportedSoon: a server whose disk is full answers everything but writes, until it is restarted. Every
+// way to write reports the full disk within seconds. Reading goes on, and writes work again when the server is back.
+//
+// shared/docs/operating.md promises two seconds: the first write takes 1.7 s, the next ones none. Where other tests take
+// all processors, the server is found slow and examined again, and 2.5 s did not do. So the limits here only differ from
+// the 10 s that an unanswered write waits.
+func TestAFullDiskIsReportedSoon(t *testing.T) {
 	t.Parallel()
 	d := natstest.SmallDisk(t, 256<<20)
 	p := natstest.ProcOn(t, d, natstest.SyncAlways)
@@ -60,7 +63,7 @@ func TestAFullDiskIsSaidSoonAndAsWhatItIs(t *testing.T) {
 			took := time.Since(began)
 			if !errors.Is(err, bus.ErrStorageFailing) || fault.KindOf(err) != fault.Unavailable ||
 				!strings.Contains(fault.Of(err).Message, "disk") || took > limit {
-				t.Errorf("%s, try %d: %v after %v; want it told within %v that the disk is full", name, try, err,
+				t.Errorf("%s, try %d: %v after %v; want within %v that the disk is full", name, try, err,
 					took, limit)
 			}
 		}

@@ -116,7 +116,7 @@ func TestForms(t *testing.T) {
 			for _, e := range body.Errors {
 				at := eval[string](p, `plan.place(plan.leaves(plan.plan(`+quoted+`, value.read(`+strconv.Quote(tt.bad)+
 					`))), `+strconv.Quote(e.Path)+`)?.path ?? "nowhere"`)
-				if at == "$" && e.Path != "$" && !fillAndSubmit(e.Path, tt.schema) || at != e.Path &&
+				if at == "$" && e.Path != "$" && !noFieldFor(e.Path, tt.schema) || at != e.Path &&
 					!strings.HasPrefix(e.Path, at) {
 					t.Errorf("the error of %s is shown at %s", e.Path, at)
 				}
@@ -125,9 +125,9 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// fillAndSubmit reports whether a path's first name is not in the schema, so that only the whole form can show the
+// noFieldFor reports whether a path's first name is not in the schema, so that only the whole form can show the
 // error.
-func fillAndSubmit(path, schema string) bool {
+func noFieldFor(path, schema string) bool {
 	name := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("$.[]'", r) })[0]
 	return !strings.Contains(schema, strconv.Quote(name)+":")
 }

@@ -162,10 +162,19 @@ func TestADrainingRunnerThatIsKilledHasLeft(t *testing.T) {
 	submit(t, c, `{"agent_name":"a"}`, "")
 }
 
-// The same profile registers with another definition once its runners have drained and left. Unclaimed runs continue
-// with that definition if they fit it; the others fail and say so. Claimed runs are left alone.
+// The same profile registers with another definition once its runners drain or have left. Unclaimed runs continue with
+// that definition if they fit it; the others fail and say so. Claimed runs are left alone.
 func TestAnUpgradeChangesADefinition(t *testing.T) {
 	t.Parallel()
+	for name, drains := range map[string]bool{"the old runner drains": true, "the old runner has left": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			upgradeWithAnotherDefinition(t, drains)
+		})
+	}
+}
+
+func upgradeWithAnotherDefinition(t *testing.T, drains bool) {
 	s := natstest.Server(t)
 	c := begin(t, natstest.Open(t, s), Config{})
 	one := runner("one", numbered("a", "n"), echo("same"))
@@ -181,7 +190,9 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 	farewell(t, c, one, true)
 	fits, not := submit(t, c, `{"agent_name":"a","parameters":{"n":3}}`, "").RunID,
 		submit(t, c, `{"agent_name":"a","parameters":{"n":6}}`, "").RunID
-	bye(t, c, one)
+	if !drains {
+		bye(t, c, one)
+	}
 	same := submit(t, c, `{"agent_name":"same"}`, "").RunID
 	two := elsewhere("two", after, echo("same"))
 	two.AgentHashes = runnerapi.AgentSet(two.Agents)
