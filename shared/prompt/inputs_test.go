@@ -106,8 +106,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// checkInputs: a caller may send anything. A reader who looks for lines that are not indented finds one for each field,
-// in the order sent, and nothing else, and finds no tag.
+// checkInputs: a caller may send anything. The lines that are not indented are one for each field, in the order sent. A
+// reader finds no tag.
 func checkInputs(t *testing.T, parameters []byte) {
 	t.Helper()
 	if strictjson.Check(parameters) != nil {
