@@ -79,11 +79,6 @@ func (s *stack) writeFiles() (err error) {
 		try.Check(os.MkdirAll(filepath.Dir(s.path(name)), 0o755))
 		try.Check(os.WriteFile(s.path(name), []byte(text), 0o755))
 	}
-	// Sessions, resumes and callbacks need the executor for external programs, which older trees do not have.
-	for _, name := range []string{"program", "external"} { // its name today and before
-		info, err := os.Stat(filepath.Join(s.root, "worker", name))
-		s.autonomous = s.autonomous || err == nil && info.IsDir()
-	}
 	return nil
 }
 

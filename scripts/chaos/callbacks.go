@@ -52,6 +52,9 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 	for _, e := range j.b.accepted() {
 		mine[e.run] = true
 	}
+	missed := func(ids []string, format string, args ...any) {
+		wrong = append(wrong, violation{what: fmt.Sprintf(format, args...), ids: ids})
+	}
 	type pair struct{ parent, child string }
 	owed, delivered := map[pair]int{}, map[pair]int{}
 	by := map[pair][]string{}
@@ -64,8 +67,7 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		p := pair{v.Parent, v.Session}
 		by[p] = append(by[p], v.ID)
 		if !isFinal(v.Status) {
-			wrong = append(wrong, violation{what: "child " + v.ID + " has not ended",
-				ids: []string{v.ID, v.Session, v.Parent}})
+			missed([]string{v.ID, v.Session, v.Parent}, "child %s has not ended", v.ID)
 			continue
 		}
 		owed[p]++
@@ -79,9 +81,7 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 			var whole runView
 			a := request(ctx, j.s.urls[0], "GET", "/runs/"+id, nil, "", 20*time.Second) // lists omit large members
 			if a.code != http.StatusOK || a.decode(&whole) != nil {
-				wrong = append(wrong,
-					violation{what: fmt.Sprintf("callback run %s cannot be read: %d %.200s", id, a.code, a.body),
-						ids: []string{id}})
+				missed([]string{id}, "callback run %s cannot be read: %d %.200s", id, a.code, a.body)
 				continue
 			}
 			prompt = whole.Parameters.Prompt
@@ -89,9 +89,8 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		}
 		ids := childrenIn(prompt)
 		if len(ids) == 0 {
-			wrong = append(wrong,
-				violation{what: fmt.Sprintf("run %s of session %s was started by no client and is no callback: %.200q",
-					id, v.Session, prompt), ids: []string{id, v.Session}})
+			missed([]string{id, v.Session}, "run %s of session %s was started by no client and is no callback: %.200q",
+				id, v.Session, prompt)
 		}
 		turns++
 		if v.Runner == "" { // no runner claimed it: its children are due again
@@ -108,25 +107,21 @@ func (j *verifier) compareDeliveries(ctx context.Context, prompts map[string]str
 		}
 		if v.Status == "completed" {
 			if t, err := j.s.readInvocation(id, v.Attempt); err != nil || t.Parameters.Prompt != prompt {
-				wrong = append(wrong,
-					violation{what: fmt.Sprintf(
-						"the executor of callback run %s got another prompt than the run has: %v %.200q", id, err,
-						t.Parameters.Prompt), ids: []string{id}})
+				missed([]string{id}, "the executor of callback run %s got another prompt than the run has: %v %.200q",
+					id, err, t.Parameters.Prompt)
 			}
 		}
 	}
 	for p, n := range owed {
 		if delivered[p] != n {
-			wrong = append(wrong,
-				violation{what: fmt.Sprintf("parent %s got %d callbacks for %d ends of child %s", p.parent,
-					delivered[p], n, p.child), ids: append(by[p], p.parent, p.child)})
+			missed(append(by[p], p.parent, p.child), "parent %s got %d callbacks for %d ends of child %s", p.parent,
+				delivered[p], n, p.child)
 		}
 	}
 	for p, n := range delivered {
 		if owed[p] == 0 {
-			wrong = append(wrong,
-				violation{what: fmt.Sprintf("parent %s got %d callbacks for %s, which is not its child", p.parent, n,
-					p.child), ids: append(by[p], p.parent, p.child)})
+			missed(append(by[p], p.parent, p.child), "parent %s got %d callbacks for %s, which is not its child",
+				p.parent, n, p.child)
 		}
 	}
 	j.r.Children, j.r.CallbackTurns, j.r.TurnsNotBegun = children, turns, lost

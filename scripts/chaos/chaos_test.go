@@ -26,7 +26,7 @@ func run(t *testing.T, mode string, length time.Duration, servers int) report {
 	if testing.Short() || length == 0 {
 		t.Skip("skipped by -short, or by a duration of 0")
 	}
-	o := options{seed: *chaosSeed, length: length, nats: servers, mode: mode, race: raceEnabled, requireAll: true,
+	o := options{seed: *chaosSeed, length: length, nats: servers, mode: mode, race: raceEnabled,
 		fsync: "2m", level: "info", out: t.Output()}
 	r, err := o.run(t.Context())
 	for _, wrong := range r.Wrong {

@@ -169,7 +169,6 @@ func (j *verifier) checkPrompt(e *trackedRun) {
 
 // invocation is the invocation stored by an executor of the autonomous agent.
 type invocation struct {
-	Mode       string `json:"mode"`
 	Model      string `json:"executor_session_id"`
 	Parameters struct {
 		Prompt string `json:"prompt"`

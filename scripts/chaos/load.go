@@ -13,10 +13,9 @@ import (
 // load runs the clients. Each client uses one coordinator, and the other one if it gets no answer.
 type load struct {
 	*tracker
-	s        *stack
-	supports features
-	loadCtx  context.Context // ends when clients must start no new runs
-	hardCtx  context.Context // ends when clients must give up
+	s       *stack
+	loadCtx context.Context // ends when clients must start no new runs
+	hardCtx context.Context // ends when clients must give up
 
 	round int  // number of this load on the stack
 	torn  bool // records may be lost: unknown runs are checked later
@@ -46,9 +45,6 @@ func (l *load) run() {
 		c := &client{load: l, n: n, rng: rand.New(rand.NewPCG(l.s.seed, uint64(100+n+1000*l.round))), at: n}
 		work := c.runJobs
 		if n >= jobClients {
-			if !l.supports.sessions {
-				break
-			}
 			work = c.runSessions
 		}
 		wg.Go(work)
@@ -149,9 +145,6 @@ func (c *client) checkAnswer(e *trackedRun, a answer, url string) bool {
 		got.Run == "" {
 		if e.turn > 0 && a.code == http.StatusConflict && bytes.Contains(a.body, []byte(`"session_never_began"`)) &&
 			e.run == "" {
-			c.mu.Lock()
-			e.refused = string(a.body)
-			c.mu.Unlock()
 			return false
 		}
 		if c.mayBeLost(a) {

@@ -30,17 +30,12 @@ import (
 
 // options are the flags of a run.
 type options struct {
-	seed       uint64
-	length     time.Duration
-	nats       int // servers
-	mode       string
-	race       bool
-	requireAll bool
-	fsync      string
-	level      string
-	json       bool
-	keep       bool
-	out        io.Writer
+	seed               uint64
+	length             time.Duration
+	nats               int // servers
+	mode, fsync, level string
+	race, json, keep   bool
+	out                io.Writer
 }
 
 func main() {
@@ -57,8 +52,7 @@ func main() {
 	flag.IntVar(&o.nats, "nats", 1, "NATS servers: 1, or a cluster of 3")
 	flag.StringVar(&o.mode, "mode", "faults", aboutModes())
 	flag.BoolVar(&o.race, "race", false, "build the programs with the race detector")
-	flag.BoolVar(&o.requireAll, "require-callbacks", true,
-		"fail if this version has no sessions, callbacks or max_attempts, instead of skipping them")
+
 	flag.StringVar(&o.fsync, "fsync", "2m",
 		"AO_NATS_SYNC of the servers; a killed process loses nothing with any value")
 	flag.StringVar(&o.level, "log", "info", "log level of the programs")

@@ -54,7 +54,6 @@ func request(ctx context.Context, url, method, path string, body []byte, key str
 type runView struct {
 	ID         string `json:"run_id"`
 	Session    string `json:"session_id"`
-	Agent      string `json:"agent_name"`
 	Status     string `json:"status"`
 	Mode       string `json:"mode"`
 	Type       string `json:"type"`
@@ -68,9 +67,7 @@ type runView struct {
 		Code    string `json:"error"`
 		Message string `json:"message"`
 	} `json:"error"`
-	Created time.Time  `json:"created_at"`
-	Claimed *time.Time `json:"claimed_at"`
-	Ended   *time.Time `json:"completed_at"`
+	Ended *time.Time `json:"completed_at"`
 }
 
 func isFinal(status string) bool {

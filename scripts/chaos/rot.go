@@ -61,7 +61,6 @@ func (j *verifier) rotNATS(ctx context.Context, rng *rand.Rand, round int) (r ro
 	hardCtx, endHard := context.WithTimeout(ctx, 3*time.Minute)
 	defer endHard()
 	l := &load{tracker: j.b, s: j.s, loadCtx: loadCtx, hardCtx: hardCtx, round: round}
-	try.Check(j.s.detectFeatures(l))
 	l.run()
 	i := rng.IntN(len(j.s.nats))
 	p := j.s.nats[i]

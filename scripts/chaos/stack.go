@@ -39,7 +39,6 @@ type stack struct {
 	nats, coordinators, workers []*process
 	natsURLs, urls              []string
 	natsAddresses               []string
-	autonomous                  bool // this version's workers can run autonomous profiles
 
 	disk  *natstest.Disk // mode disk
 	links []link         // mode proxy
@@ -95,17 +94,13 @@ func newStack(ctx context.Context, o options) (_ *stack, err error) {
 				"AO_HTTP_ADDR=" + address, "RUN_LEASE=" + lease.String(), "AO_NATS_REPLICAS=" + fmt.Sprint(o.nats),
 				"AGENT_ORCHESTRATOR_AGENTS_DIR=" + s.path("own")}, common...)...))
 	}
-	profiles := "proc"
-	if s.autonomous {
-		profiles = "proc,talk"
-	}
+
 	for i := range workers {
 		name := fmt.Sprintf("worker-%d", i+1)
 		nats := try.Must(s.natsFor(name))
 		s.workers = append(s.workers, s.program(name, "worker", append([]string{nats,
-			"AO_HOSTNAME=" + name, "AO_PROFILES_DIR=" + s.path("profiles"), "AO_PROFILES=" + profiles,
-			"AO_PROJECT_DIR=" + s.path("work"),
-			"AO_DRAIN_GRACE=2", envToken + "=" + s.token}, common...)...))
+			"AO_HOSTNAME=" + name, "AO_PROFILES_DIR=" + s.path("profiles"), "AO_PROFILES=proc,talk",
+			"AO_PROJECT_DIR=" + s.path("work"), "AO_DRAIN_GRACE=2", envToken + "=" + s.token}, common...)...))
 	}
 	return s, nil
 }
@@ -176,8 +171,8 @@ func (s *stack) up(ctx context.Context) (err error) {
 		try.Check(s.waitForNATS(ctx, i))
 	}
 	for _, url := range s.urls {
-		try.Check(waitUntil(ctx, url+
-			" is ready", func() bool { return s.startMissing() == nil && s.ready(ctx, url) }))
+		ready := func() bool { return s.startMissing() == nil && s.ready(ctx, url) }
+		try.Check(waitUntil(ctx, url+" is ready", ready))
 	}
 	return s.waitForRunners(ctx)
 }
@@ -197,16 +192,11 @@ func (s *stack) startMissing() error {
 }
 
 func (s *stack) ready(ctx context.Context, url string) bool {
-	a := request(ctx, url, "GET", "/ready", nil, "", 2*time.Second)
-	return a.code == http.StatusOK
+	return request(ctx, url, "GET", "/ready", nil, "", 2*time.Second).code == http.StatusOK
 }
 
 // waitForRunners waits until all runners are online at both coordinators.
 func (s *stack) waitForRunners(ctx context.Context) error {
-	want := workers
-	if s.autonomous {
-		want *= 2
-	}
 	for _, url := range s.urls {
 		if err := waitUntil(ctx, "all workers are online at "+url, func() bool {
 			var list struct {
@@ -222,7 +212,7 @@ func (s *stack) waitForRunners(ctx context.Context) error {
 					}
 				}
 			}
-			return n == want
+			return n == 2*workers // each has two profiles
 		}); err != nil {
 			return err
 		}

@@ -77,7 +77,6 @@ func (j *verifier) crashNATS(ctx context.Context, rng *rand.Rand, round int, los
 	hardCtx, endHard := context.WithTimeout(ctx, 3*time.Minute)
 	defer endHard()
 	l := &load{tracker: j.b, s: j.s, loadCtx: loadCtx, hardCtx: hardCtx, round: round, torn: true}
-	try.Check(j.s.detectFeatures(l))
 	var clients sync.WaitGroup
 	clients.Go(l.run)
 	defer clients.Wait()

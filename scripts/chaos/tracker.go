@@ -12,12 +12,10 @@ type trackedRun struct {
 	client      int
 	round       int
 	key         string
-	kind        string
+	kind, mode  string
 	body        []byte // the request's body
 	session     string
 	run         string // from the first answer
-	mode        string
-	parent      string
 	turn        int    // position among the turns of its session, in the order of their answers; 0: a start
 	attempts    int    // max_attempts
 	sum         string // SHA-256 of the prompt that its executor must get
@@ -25,7 +23,6 @@ type trackedRun struct {
 	posted      time.Time
 	answered    time.Time
 	tries       int
-	refused     string // the answer that refused it
 	stop        bool   // its client has requested a stop
 	finalStatus string // final status that was seen first
 }

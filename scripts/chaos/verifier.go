@@ -41,7 +41,7 @@ func (j *verifier) runFaults(ctx context.Context) (err error) {
 	hardCtx, endHard := context.WithTimeout(ctx, j.s.length+2*time.Minute)
 	defer endHard()
 	l := &load{tracker: j.b, s: j.s, loadCtx: loadCtx, hardCtx: hardCtx}
-	try.Check(j.s.detectFeatures(l))
+
 	c := &chaos{s: j.s, b: j.b, count: map[string]int{}}
 	start := time.Now()
 	var wg sync.WaitGroup
@@ -234,9 +234,8 @@ func unexpectedEnd(e *trackedRun, v runView) string {
 		return ""
 	case code == "runner_disconnected" || v.Attempt < e.attempts && !e.stop:
 		return "attempts were left"
-	case code == may && may != "", e.kind == "talk fails" && code != "":
-		return ""
-	case (e.kind == "hang" || e.kind == "talk hangs") && code == "timeout": // its stop came late
+	case code == may && may != "", e.kind == "talk fails" && code != "",
+		(e.kind == "hang" || e.kind == "talk hangs") && code == "timeout": // its stop came late
 		return ""
 	}
 	return "unexpected error: " + v.Error.Message
@@ -300,12 +299,7 @@ func (j *verifier) readLedgers(ctx context.Context) (all []ledgerAnswer, ok bool
 	for _, at := range j.s.urls {
 		var l ledgerAnswer
 		a := request(ctx, at, "GET", "/ledger", nil, "", 60*time.Second)
-		switch {
-		case a.code == http.StatusNotFound && !j.s.requireAll:
-			j.r.Ledger = "not available"
-			j.s.logf("SKIPPED, because this version does not have it: GET /ledger")
-			return nil, false
-		case a.code != http.StatusOK || a.decode(&l) != nil:
+		if a.code != http.StatusOK || a.decode(&l) != nil {
 			j.b.addViolation(nil, "the ledger of %s: %d %.400s %v", at, a.code, a.body, a.err)
 			return nil, false
 		}

@@ -5,17 +5,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 )
-
-// features are the optional parts of the load that this version supports.
-type features struct {
-	sessions  bool // autonomous profiles: sessions, resumes
-	callbacks bool // mode async_callback
-	attempts  bool // max_attempts
-}
 
 // runJobs is the loop of a client of procedural agents.
 func (c *client) runJobs() {
@@ -57,7 +49,7 @@ func (c *client) newJob(n int, mode, more string) (e *trackedRun, stop bool) {
 		e, stop = c.newRun("hang", mode, `"agent_name":"hang","timeout_seconds":%d`+more, c.hangTimeout()), true
 	case n < 88:
 		e = c.newRun("timeout", mode, `"agent_name":"hang","timeout_seconds":%d`+more, 1+c.rng.IntN(4))
-	case n < 93 || !c.supports.attempts:
+	case n < 93:
 		e = c.newWeigh(mode, more)
 	default:
 		most := 2 + c.rng.IntN(2)
@@ -127,7 +119,7 @@ func (c *client) runSessions() {
 				return
 			}
 			switch n := c.rng.IntN(100); {
-			case n < 45 && c.supports.callbacks:
+			case n < 45:
 				c.startChild(first.session)
 			case n < 70:
 				for range 1 + c.rng.IntN(3) {
@@ -176,44 +168,17 @@ func (c *client) startChild(parent string) {
 	more := fmt.Sprintf(`,"parent_session_id":%q`, parent)
 	if c.rng.IntN(4) > 0 {
 		e, stop := c.newJob(25+c.rng.IntN(75), "async_callback", more)
-		e.parent = parent
 		if c.post(e) {
 			c.finish(e, stop)
 		}
 		return
 	}
 	middle := c.newTurn("talk", "async_callback", "", "do=slow child", more)
-	middle.parent = parent
 	if !c.post(middle) || c.rng.IntN(2) == 0 || !c.wait(middle, 20*time.Second) || c.outcome(middle) != "completed" {
 		return
 	}
 	e := c.newRun("quick", "async_callback", `"agent_name":"quick","parent_session_id":%q`, middle.session)
-	e.parent = middle.session
 	if c.post(e) {
 		c.track(e)
 	}
-}
-
-// detectFeatures finds out what this version supports and logs what it does not.
-func (s *stack) detectFeatures(l *load) error {
-	l.supports.sessions = s.autonomous
-	try := func(body string) bool {
-		a := request(l.hardCtx, s.urls[0], "POST", "/runs/validate", []byte(body), "", 10*time.Second)
-		return a.code == http.StatusOK || a.code == http.StatusNotFound // the parent in the request does not exist
-	}
-	l.supports.attempts = try(`{"agent_name":"quick","max_attempts":2}`)
-	l.supports.callbacks = s.autonomous &&
-		try(`{"agent_name":"quick","mode":"async_callback","parent_session_id":"ses_nobody"}`)
-	for what, has := range map[string]bool{"sessions and resumes (autonomous profiles)": l.supports.sessions,
-		"callbacks (mode async_callback)": l.supports.callbacks,
-		"further attempts (max_attempts)": l.supports.attempts} {
-		if has {
-			continue
-		}
-		if s.requireAll {
-			return fmt.Errorf("this version does not support %s; -require-callbacks=false skips them", what)
-		}
-		s.logf("SKIPPED, because this version does not support it: %s", what)
-	}
-	return nil
 }
