@@ -103,7 +103,7 @@ func TestTaskQueuesAreAdjusted(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	natstest.Until(t, "no lane is taken from", func() bool { return len(open()) == 0 })
+	natstest.Until(t, "no queue is taken from", func() bool { return len(open()) == 0 })
 	q := s.enqueue()
 	s.with(func() { s.answer = knownReply })
 	s.waitEnded(q)
@@ -115,7 +115,7 @@ func TestTaskQueuesAreAdjusted(t *testing.T) {
 			return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue, "x.y.z"}}
 		}
 	})
-	natstest.Until(t, "a lane more", func() bool { return len(open()) == 2 })
+	natstest.Until(t, "a queue more", func() bool { return len(open()) == 2 })
 	w.end(t)
 }
 

@@ -75,7 +75,7 @@ func TestExecutedOnce(t *testing.T) {
 	for range 60 {
 		q := s.enqueue()
 		begun[q.ID], all = new(atomic.Int32), append(all, q)
-		// The same run again, as a second dispatch of it in another lane: same attempt, same key.
+		// The same run again, as a second dispatch of it in another queue: same attempt, same key.
 		body, _ := json.Marshal(q)
 		other := subject.Queued(subject.Partition(q.SessionID), "procedural.p._", q.ID, 1)
 		if _, err := b.Append(t.Context(), bus.Entry{Subject: other, Body: body}); err != nil {
@@ -97,7 +97,7 @@ func TestExecutedOnce(t *testing.T) {
 		s.waitEnded(q)
 	}
 	s.waitDrained()
-	natstest.Until(t, "the second lane is empty", func() bool {
+	natstest.Until(t, "the second queue is empty", func() bool {
 		l, err := b.TaskQueueState(t.Context(), "procedural.p._")
 		return err == nil && l.Pending == 0 && l.AckPending == 0
 	})

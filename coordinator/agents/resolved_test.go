@@ -7,9 +7,9 @@ import (
 	"ao/shared/run"
 )
 
-// The lane that is remembered with an agent is the one of a run that asks for nothing; whoever asks for something gets
+// The queue that is remembered with an agent is the one of a run that asks for nothing; whoever asks for something gets
 // its own.
-func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
+func TestTheQueueOfAnAgentIsThatOfItsRuns(t *testing.T) {
 	t.Parallel()
 	plain := Resolved{Blueprint: agent.Blueprint{Name: "a", Type: run.Procedural, ExecutorProfile: "own",
 		Demands: &run.Demands{Tags: []string{"gpu"}, Hostname: "h"}}, Owners: map[string]string{"b": "2", "a": "1"},
@@ -31,7 +31,7 @@ func TestTheLaneOfAnAgentIsThatOfItsRuns(t *testing.T) {
 	} {
 		want := kept.RoutingKey(kept.MergedDemands(tt.affinity, tt.asked...))
 		if got := kept.QueueOf(want, append(tt.asked, tt.affinity)...); got != want.TaskQueue() {
-			t.Errorf("%+v: lane %s, want %s", tt, got, want.TaskQueue())
+			t.Errorf("%+v: queue %s, want %s", tt, got, want.TaskQueue())
 		}
 	}
 }

@@ -174,8 +174,8 @@ func (a *actor) accepted() *actor {
 
 func (a *actor) queued(n int) *actor { return a.queuedIn("autonomous._._", n) }
 
-func (a *actor) queuedIn(lane string, n int) *actor {
-	a.s.write(subject.Queued(a.part(), lane, a.spec.ID, n), run.Queued{V: 1, Attempt: n, Key: a.key(n), Spec: a.spec})
+func (a *actor) queuedIn(queue string, n int) *actor {
+	a.s.write(subject.Queued(a.part(), queue, a.spec.ID, n), run.Queued{V: 1, Attempt: n, Key: a.key(n), Spec: a.spec})
 	return a
 }
 

@@ -47,7 +47,7 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			s.run(s.session()).accepted().cancelled(1).queued(1)
 			s.run(s.session()).queued(1).cancelled(1).stopping()
 		}, "2=0+0+2 attempts 0/0"},
-		{"a run that moves to another lane, also after it was claimed", func(s *story) {
+		{"a run that moves to another queue, also after it was claimed", func(s *story) {
 			s.run(s.session()).queued(1).queuedIn("autonomous.a._", 1).claimed(1, "rnr_1").queuedIn("autonomous.b._",
 				1).ended(1, run.Completed, "rnr_1").queuedIn("autonomous.c._", 1)
 		}, "1=0+0+1 attempts 1/1"},

@@ -27,7 +27,7 @@ func TestAWaitBeyondTheEndMisleadsNobody(t *testing.T) {
 		t.Errorf("a record that does not exist: got %v", err)
 	}
 	if b.Seq() != last {
-		t.Errorf("the fold is at %d, the stream at %d", b.Seq(), last)
+		t.Errorf("the projection is at %d, the stream at %d", b.Seq(), last)
 	}
 	for range 20 {
 		a := b.actor(run.NewSessionID())

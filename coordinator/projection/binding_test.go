@@ -17,7 +17,7 @@ func TestWhereASessionCanGoOn(t *testing.T) {
 			Hostname:        "h",
 			ExecutorProfile: "p",
 		}
-		j := over(foldedWith(t, keyOf, []entry{a.queued(1)}))
+		j := over(reducedWith(t, keyOf, []entry{a.queued(1)}))
 		if at := j.Affinity(a.spec.SessionID); j.ExecutorSessionID(a.spec.SessionID) != tt.model ||
 			at.Hostname != tt.host {
 			t.Errorf("%s goes on at %+v, want %q", tt.model, at, tt.host)

@@ -18,7 +18,7 @@ import (
 	"ao/nats/subject"
 )
 
-// whole is all that a fold holds, with sequences; what its next records make of it follows from that.
+// whole is all that a reducer holds, with sequences; what its next records make of it follows from that.
 func whole(f *reducer) string {
 	first := func(r *row) (seq uint64) {
 		if r != nil && !r.Evicted {
@@ -121,7 +121,7 @@ func whole(f *reducer) string {
 	return strings.Join(slices.Sorted(slices.Values(lines)), "\n")
 }
 
-// over is a projection of a fold that was made by hand.
+// over is a projection of a reducer that was made by hand.
 func over(f *reducer) *Journal {
 	j := joined(nil, Config{})
 	j.reducer = f
@@ -137,7 +137,7 @@ func snap(t testing.TB, j *Journal, rest func()) []byte {
 		t.Fatal(err)
 	}
 	if seq != j.reducer.seq {
-		t.Fatalf("it is of record %d, the fold has %d", seq, j.reducer.seq)
+		t.Fatalf("it is of record %d, the reducer has %d", seq, j.reducer.seq)
 	}
 	return sealed(all.Bytes())
 }
@@ -249,7 +249,7 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 	}
 }
 
-// Hundreds of sessions go while a snapshot is written: so many that the fold would tidy its lists.
+// Hundreds of sessions go while a snapshot is written: so many that the reducer would tidy its lists.
 func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
 	j := joined(nil, Config{})
 	records := plain(t, 300)

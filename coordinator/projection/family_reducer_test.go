@@ -96,7 +96,7 @@ func TestRepetitionReplayAndPermutationOfFamilies(t *testing.T) {
 			t.Fatalf("seed %d: again\n%s", seed, differ(got, want))
 		}
 		for range 3 {
-			if got := draw(foldedWith(t, keyOf, interleave(rng, recordsOf(all)))); got != want {
+			if got := draw(reducedWith(t, keyOf, interleave(rng, recordsOf(all)))); got != want {
 				t.Fatalf("seed %d: permuted\n%s", seed, differ(got, want))
 			}
 		}

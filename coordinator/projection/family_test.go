@@ -389,11 +389,11 @@ func (r *turn) says() (parent, http string) {
 	return parent, http
 }
 
-// check compares a fold with what the family knows.
-func (f *family) check(t *testing.T, fold *reducer) {
+// check compares a reducer with what the family knows.
+func (f *family) check(t *testing.T, state *reducer) {
 	t.Helper()
 	for _, m := range f.sessions {
-		s := fold.sessions[identOf(sessionPrefix, m.id)]
+		s := state.sessions[identOf(sessionPrefix, m.id)]
 		if (s == nil) != m.gone {
 			t.Fatalf("session %s: there %t, gone %t", m.id, s != nil, m.gone)
 		}
@@ -403,7 +403,7 @@ func (f *family) check(t *testing.T, fold *reducer) {
 		if s.binding().Model != m.model {
 			t.Fatalf("session %s: model %q, want %q", m.id, s.binding().Model, m.model)
 		}
-		o, due := fold.callbacks.pendingCallback(s, time.Now())
+		o, due := state.callbacks.pendingCallback(s, time.Now())
 		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want ||
 			due &&
 				(len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings ||
@@ -418,7 +418,7 @@ func (f *family) check(t *testing.T, fold *reducer) {
 			)
 		}
 		for _, r := range m.turns {
-			row := fold.runs[identOf(runPrefix, r.spec.ID)]
+			row := state.runs[identOf(runPrefix, r.spec.ID)]
 			if row == nil || (row.live == nil) != (r.state == "ended") || row.ClaimedByRunner != r.begun {
 				t.Fatalf("run %s is not %s begun %t: %+v", r.spec.ID, r.state, r.begun, row)
 			}
@@ -428,7 +428,7 @@ func (f *family) check(t *testing.T, fold *reducer) {
 			if row.live == nil && row.base() != r.status {
 				t.Fatalf("run %s is %s, want %s", r.spec.ID, row.base(), r.status)
 			}
-			c := callsOf(fold, row)
+			c := callsOf(state, row)
 			var parent, http string
 			if c.parent != nil {
 				parent = c.parent.Status

@@ -39,9 +39,10 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzFold: records as the stream may hold them, some written by whoever has a worker's credential. The fold goes on,
-// reads the same twice, and has no run whose end is taken back. Each line is a record: its subject, a space, its body.
-func FuzzFold(f *testing.F) {
+// FuzzReducer: records as the stream may hold them, some written by whoever has a worker's credential. The reducer goes
+// on, reads the same twice, and has no run whose end is taken back. Each line is a record: its subject, a space, its
+// body.
+func FuzzReducer(f *testing.F) {
 	queued := `{"v":1,"attempt":1,"key":"KEY","run_id":"run_0195a8c0000070008000000000000001","type":"start_session",` +
 		`"session_id":"ses_1","agent_name":"a","agent_type":"procedural","mode":"async_poll",` +
 		`"created_at":"2026-01-01T00:00:00Z","parameters":{}}`

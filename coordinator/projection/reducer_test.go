@@ -174,7 +174,7 @@ func TestRepetitionAndReplayChangeNothing(t *testing.T) {
 		if a, b := draw(once), draw(again); a != b {
 			t.Fatalf("seed %d: once\n%s\nagain\n%s", seed, a, b)
 		}
-		// The same subjects once more, behind: the stream refuses them, and so does the fold.
+		// The same subjects once more, behind: the stream refuses them, and so does the reducer.
 		deleted := len(once.deleted) > 0
 		for i, e := range records {
 			once.apply(message(len(records)+i+1, e))
@@ -192,9 +192,9 @@ func TestUnrelatedRecordsMayBePermuted(t *testing.T) {
 		for range 5 {
 			histories = append(histories, history(t, rng, run.NewSessionID()))
 		}
-		want := draw(folded(t, interleave(rng, histories)))
+		want := draw(reduced(t, interleave(rng, histories)))
 		for range 5 {
-			if got := draw(folded(t, interleave(rng, histories))); got != want {
+			if got := draw(reduced(t, interleave(rng, histories))); got != want {
 				t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, got, want)
 			}
 		}
@@ -288,12 +288,12 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// Decision 0004: the lane of a run that waits may be served by nobody any more.
+// Decision 0004: the queue of a run that waits may be served by nobody any more.
 func TestAWaitingAttemptMovesToAnotherQueue(t *testing.T) {
 	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
 	other := a.queued(1)
 	other.Subject = subject.Queued(a.part, "procedural.x.other", a.spec.ID, 1)
-	f := folded(t, []entry{a.accepted(), a.queued(1), other})
+	f := reduced(t, []entry{a.accepted(), a.queued(1), other})
 	agree(t, f)
 	if got := f.runs[identOf(runPrefix, a.spec.ID)].live.snap; got.Queue != "procedural.x.other" ||
 		got.QueuedSeq != 3 ||
@@ -302,7 +302,7 @@ func TestAWaitingAttemptMovesToAnotherQueue(t *testing.T) {
 		t.Errorf("the attempt did not move: %+v", got)
 	}
 	begun := []entry{a.queued(1), a.claimed(1)}
-	if got, want := draw(folded(t, append(begun, other))), draw(folded(t, begun)); got != want {
+	if got, want := draw(reduced(t, append(begun, other))), draw(reduced(t, begun)); got != want {
 		t.Errorf("a begun attempt moved\n%s\nwant\n%s", got, want)
 	}
 }
@@ -345,7 +345,7 @@ func TestSpecKeepsWhatWasSent(t *testing.T) {
 	a.spec.Demands = run.Demands{Hostname: `h"\`, Tags: []string{"a", "b"}}
 	a.spec.Parent, a.spec.ProjectDir, a.spec.Owner = "ses_p", `/a "b"/ä`, "hash"
 	a.spec.Parameters = json.RawMessage(`{"z":12345678901234567890.10,"a":[{"b":"]}\\"}],"é":"\u00e9"}`)
-	f := folded(t, []entry{a.queued(1)})
+	f := reduced(t, []entry{a.queued(1)})
 	got := string(must(json.Marshal(f.runs[identOf(runPrefix, a.spec.ID)].live.snap.Spec)))
 	if want := string(must(json.Marshal(a.spec))); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -404,7 +404,7 @@ func TestForget(t *testing.T) {
 			histories = append(histories, history(t, rng, run.NewSessionID()))
 		}
 		records := interleave(rng, histories)
-		f := folded(t, records)
+		f := reduced(t, records)
 		cut := uint64(len(records)) + 1
 		if f.head != nil {
 			cut = f.head.First
@@ -452,7 +452,7 @@ func plain(t testing.TB, runs int) (records []Record) {
 	return records
 }
 
-// raced tells whether this is a build with -race, which makes the fold some thirty times slower.
+// raced reports whether this is a build with -race, which makes the reducer some thirty times slower.
 func raced() bool {
 	info, ok := debug.ReadBuildInfo()
 	return ok &&

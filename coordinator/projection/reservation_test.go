@@ -196,7 +196,7 @@ func TestADeletionEndsAPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := folded(t, slices.Concat(records, []entry{newActor(t, run.NewID(), rec.Session, "x").deleted()}))
+		f := reduced(t, slices.Concat(records, []entry{newActor(t, run.NewID(), rec.Session, "x").deleted()}))
 		if len(f.callbacks.reserved) != 0 {
 			t.Errorf("%s: a run is promised", rec.Session)
 		}

@@ -317,8 +317,8 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	}
 }
 
-// Snapshots are written while records come as fast as they can, and readers look: each is the fold of the records up to
-// its own.
+// Snapshots are written while records come as fast as they can, and readers look: each is the state after the records
+// up to its own.
 func TestSnapshotsUnderLoad(t *testing.T) {
 	records := plain(t, 1500)
 	j := joined(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})

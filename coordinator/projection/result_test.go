@@ -47,7 +47,7 @@ func TestAnUnverifiedResultIsNotTheEnd(t *testing.T) {
 		{"late", []entry{a.stopping(), a.ended(1, run.Stopped, 0), a.offered(1)}, run.Stopped, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := foldedWith(t, keyOf, slices.Concat(records, tt.more))
+			f := reducedWith(t, keyOf, slices.Concat(records, tt.more))
 			r := f.runs[identOf(runPrefix, a.spec.ID)]
 			offered := r.live != nil && r.live.snap.UnverifiedSeq != 0
 			if r.shown() != tt.status || offered != tt.offered {
@@ -92,7 +92,7 @@ func TestWhatIsNoUnverifiedResult(t *testing.T) {
 	}
 }
 
-// TestWithoutAJudgeNothingIsChecked: a fold that cannot tell marks takes none.
+// TestWithoutAJudgeNothingIsChecked: a reducer that cannot check signatures takes none.
 func TestWithoutAJudgeNothingIsChecked(t *testing.T) {
 	a, records := offering(t)
 	f := newReducer(keyOf)

@@ -155,7 +155,7 @@ func TestDebts(t *testing.T) {
 	}
 }
 
-// moved queues the attempt anew, in another lane.
+// moved queues the attempt again, in another queue.
 func (a actor) moved(attempt int, queue string) entry {
 	e := a.queued(attempt)
 	e.Subject = subject.Queued(a.part, queue, a.spec.ID, attempt)
@@ -187,7 +187,7 @@ func (a actor) notified(n int, status string) entry {
 	}
 }
 
-// BenchmarkMeasure is what a run costs that is folded live, with somebody who measures and without.
+// BenchmarkMeasure is what a run costs that is applied live, with somebody who measures and without.
 func BenchmarkMeasure(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(fmt.Sprint("on=", on), func(b *testing.B) {

@@ -57,7 +57,7 @@ func (a actor) queued(attempt int) entry {
 	}
 }
 
-// elsewhere queues an attempt in another lane.
+// elsewhere queues an attempt in another queue.
 func (a actor) elsewhere(attempt int, queue string) entry {
 	return entry{Subject: subject.Queued(a.part, queue, a.spec.ID, attempt), Body: a.queued(attempt).Body}
 }
@@ -158,7 +158,7 @@ func (a actor) checked(attempt int, mark string) entry {
 func markOf(id string, attempt int) string            { return fmt.Sprint("mark of ", id, " ", attempt) }
 func marked(id string, attempt int, mark string) bool { return mark == markOf(id, attempt) }
 
-// blank is a fold of a deployment.
+// blank is a reducer of a deployment.
 func blank() *reducer {
 	f := newReducer(keyOf)
 	f.checked = marked
@@ -184,12 +184,12 @@ func message(seq int, e entry) Record {
 	return Record{Seq: uint64(seq), Subject: e.Subject, Body: e.Body, Time: began}
 }
 
-func folded(t testing.TB, records []entry) *reducer {
+func reduced(t testing.TB, records []entry) *reducer {
 	t.Helper()
-	return foldedWith(t, nil, records)
+	return reducedWith(t, nil, records)
 }
 
-func foldedWith(t testing.TB, key func(string, int) string, records []entry) *reducer {
+func reducedWith(t testing.TB, key func(string, int) string, records []entry) *reducer {
 	t.Helper()
 	f := newReducer(key)
 	f.checked = marked
@@ -201,7 +201,7 @@ func foldedWith(t testing.TB, key func(string, int) string, records []entry) *re
 	return f
 }
 
-// draw shows what readers see of a fold; runs and sessions by id, no sequences.
+// draw shows what readers see of a projection; runs and sessions by id, no sequences.
 func draw(f *reducer) string {
 	var lines []string
 	for _, r := range f.runs {
@@ -233,7 +233,7 @@ func draw(f *reducer) string {
 			lines = append(
 				lines,
 				fmt.Sprintf(
-					"%s open=%t lane=%s key=%s stopping=%t offered=%t spec=%s",
+					"%s open=%t queue=%s key=%s stopping=%t offered=%t spec=%s",
 					s.id,
 					a.open(),
 					a.Queue,

@@ -88,8 +88,8 @@ func belowIndexed(t *testing.T, f *reducer) {
 	}
 }
 
-// Stops of trees change nothing of what holds of every fold: repetition, permutation, snapshots and truncation make the
-// same of them.
+// Stops of trees change nothing of what holds of every reducer. Repetition, permutation, snapshots and truncation make
+// the same of them.
 func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 21))
@@ -123,7 +123,7 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 		if got := draw(again); got != want {
 			t.Fatalf("seed %d: over snapshots\n%s", seed, differ(got, want))
 		}
-		if got := draw(foldedWith(t, keyOf, interleave(rng, recordsOf(all)))); got != want {
+		if got := draw(reducedWith(t, keyOf, interleave(rng, recordsOf(all)))); got != want {
 			t.Fatalf("seed %d: permuted\n%s", seed, differ(got, want))
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func standing(f *reducer) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(f.waitlists.queues)) {
 		if f.waitlists.queues[name].n > 0 {
-			all = append(all, fmt.Sprint("lane ", name, f.waitlists.queues[name].in()))
+			all = append(all, fmt.Sprint("queue ", name, f.waitlists.queues[name].in()))
 		}
 	}
 	return append(all, fmt.Sprint("underway ", f.waitlists.claimed.in()))
@@ -50,7 +50,7 @@ func lined(t *testing.T, f *reducer) {
 			}
 			if r.live.in != l || r.live.before != before || queue != l.queue ||
 				(a.Claim != nil) != (l == &f.waitlists.claimed) {
-				t.Fatalf("run %s (lane %q, claimed %t) stands in line %q", r.runID(), a.Queue, a.Claim != nil, l.queue)
+				t.Fatalf("run %s (queue %q, claimed %t) is in waitlist %q", r.runID(), a.Queue, a.Claim != nil, l.queue)
 			}
 			length++
 		}
@@ -99,9 +99,9 @@ func TestLines(t *testing.T) {
 	put(three.queued(1))
 	want := func(queues []Waitlist, unqueued Waitlist) {
 		t.Helper()
-		gotLanes, gotApart := j.Waitlists()
-		if !slices.Equal(gotLanes, queues) || gotApart != unqueued {
-			t.Errorf("got %+v and apart %+v\nwant %+v and %+v", gotLanes, gotApart, queues, unqueued)
+		gotQueues, gotApart := j.Waitlists()
+		if !slices.Equal(gotQueues, queues) || gotApart != unqueued {
+			t.Errorf("got %+v and apart %+v\nwant %+v and %+v", gotQueues, gotApart, queues, unqueued)
 		}
 	}
 	want(
@@ -112,7 +112,7 @@ func TestLines(t *testing.T) {
 		t.Errorf("before the third: %d %v %t", n, since, ok)
 	}
 	if _, _, ok := j.Ahead(one.spec.ID); ok {
-		t.Error("what is not queued stands in a lane")
+		t.Error("what is not queued is in a waitlist")
 	}
 	put(two.claimed(1))
 	put(two.ended(1, run.Failed, 0)) // another attempt follows

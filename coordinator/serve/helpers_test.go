@@ -236,8 +236,8 @@ type worker struct {
 	clock    time.Time // of its claims; zero: now
 	old      bool      // it is of a version that proves no events
 	lies     bool      // it ends runs with an output schema itself
-	lanes    map[string]bool
-	take     func(lane string)
+	queues   map[string]bool
+	take     func(queue string)
 	end      func() // ends its loops
 }
 
@@ -266,7 +266,7 @@ func (s *stack) work(do func(run.Queued) run.Outcome, agents ...agent.Blueprint)
 func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *worker {
 	s.t.Helper()
 	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{}, said: map[string]uint64{},
-		lanes: map[string]bool{}}
+		queues: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	w.end = func() { cancel(); loops.Wait() }
@@ -305,7 +305,7 @@ func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *wor
 			w.attempt(ctx, d, q, stop)
 		})
 	})
-	w.take = func(lane string) { loops.Go(func() { taker.Poll(ctx, lane) }) }
+	w.take = func(queue string) { loops.Go(func() { taker.Poll(ctx, queue) }) }
 	commands, err := s.bus.Listen(subject.Commands(w.id), "")
 	if err != nil {
 		s.t.Fatal(err)
@@ -428,14 +428,14 @@ func (w *worker) tell(q run.Queued, messages ...json.RawMessage) {
 	w.said[q.Key] = seq
 }
 
-// serves begins to take from lanes that are new.
-func (w *worker) serves(lanes []string) {
+// serves begins to take from queues that are new.
+func (w *worker) serves(queues []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, lane := range lanes {
-		if !w.lanes[lane] {
-			w.lanes[lane] = true
-			w.take(lane)
+	for _, queue := range queues {
+		if !w.queues[queue] {
+			w.queues[queue] = true
+			w.take(queue)
 		}
 	}
 }

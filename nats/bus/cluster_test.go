@@ -175,8 +175,8 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const lane = "procedural.test._"
-	if err := writer.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+	const queue = "procedural.test._"
+	if err := writer.EnsureTaskQueue(t.Context(), queue, 1); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -187,7 +187,7 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 	const followers = 4 // on whichever servers they come to be
 	var followed [followers]stall
 	var seen [followers]atomic.Uint64
-	queued := func(n uint64) string { return subject.Queued("7", lane, "run_"+strconv.FormatUint(n, 10), 1) }
+	queued := func(n uint64) string { return subject.Queued("7", queue, "run_"+strconv.FormatUint(n, 10), 1) }
 	wg.Go(func() { // who queues runs
 		for tick := time.NewTicker(10 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			n := runs.Load()
@@ -222,7 +222,7 @@ func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
 		d.Ack()
 		taken.step()
 	})
-	wg.Go(func() { _ = taker.Poll(ctx, lane) })
+	wg.Go(func() { _ = taker.Poll(ctx, queue) })
 	wg.Go(func() { // who changes a definition
 		for tick := time.NewTicker(20 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 			_ = until(ctx, t, func(ctx context.Context) error {

@@ -181,7 +181,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	}
 	for n := range 5 {
 		if follows, err := b.HasRecords(t.Context(), seq-1, seq); err != nil || !follows {
-			t.Errorf("a record that a fold waits for, try %d: %t, %v", n, follows, err)
+			t.Errorf("a record that a projection waits for, try %d: %t, %v", n, follows, err)
 		}
 		if follows, err := b.HasRecords(t.Context(), seq, seq+5); err != nil || follows {
 			t.Errorf("a record that there isn't, try %d: %t, %v", n, follows, err)

@@ -14,9 +14,9 @@ import (
 	"ao/nats/subject"
 )
 
-var lane = subject.TaskQueue("procedural", "text", "_")
+var taskQueue = subject.TaskQueue("procedural", "text", "_")
 
-func queue(t testing.TB, b *bus.Bus, lane string, from, to int) {
+func queue(t testing.TB, b *bus.Bus, taskQueue string, from, to int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -24,7 +24,7 @@ func queue(t testing.TB, b *bus.Bus, lane string, from, to int) {
 		wg.Go(func() {
 			for n := range next {
 				if _, err := b.Append(context.Background(),
-					bus.Entry{Subject: subject.Queued("7", lane, "run_"+strconv.Itoa(n), 1),
+					bus.Entry{Subject: subject.Queued("7", taskQueue, "run_"+strconv.Itoa(n), 1),
 						Body: []byte("run")}); err != nil {
 					t.Error(err)
 				}
@@ -69,13 +69,13 @@ func (s *slots) do(_ context.Context, d bus.Delivery) {
 	})
 }
 
-// worker takes from lanes until the test ends, or stop is called.
-func worker(t testing.TB, b *bus.Bus, n int64, work func(bus.Delivery), lanes ...string) (s *slots, stop func()) {
+// worker takes from queues until the test ends, or stop is called.
+func worker(t testing.TB, b *bus.Bus, n int64, work func(bus.Delivery), queues ...string) (s *slots, stop func()) {
 	s = &slots{t: t, n: n, work: work}
 	s.taker = b.Poller(s.free, s.do)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	for _, l := range lanes {
+	for _, l := range queues {
 		wg.Go(func() {
 			if err := s.taker.Poll(ctx, l); !errors.Is(err, context.Canceled) {
 				t.Errorf("take: %v", err)
@@ -95,17 +95,17 @@ func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	other := subject.TaskQueue("procedural", "_", "_")
-	for _, l := range []string{lane, other} {
+	for _, l := range []string{taskQueue, other} {
 		if err := b.EnsureTaskQueue(t.Context(), l, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s, _ := worker(t, b, 3, nil, lane, other)
-	queue(t, b, lane, 0, 500)
+	s, _ := worker(t, b, 3, nil, taskQueue, other)
+	queue(t, b, taskQueue, 0, 500)
 	queue(t, b, other, 500, 1000)
 	natstest.Until(t, "all runs are taken", func() bool { return s.done.Load() == 1000 })
 	natstest.Until(t, "all are settled", func() bool {
-		for _, l := range []string{lane, other} {
+		for _, l := range []string{taskQueue, other} {
 			if st, err := b.TaskQueueState(t.Context(), l); err != nil || st.AckPending != 0 || st.Pending != 0 {
 				return false
 			}
@@ -117,15 +117,15 @@ func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
 func TestABusyWorkerHoardsNothing(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), taskQueue, 1); err != nil {
 		t.Fatal(err)
 	}
 	hold := make(chan struct{})
-	busy, _ := worker(t, b, 2, func(bus.Delivery) { <-hold }, lane)
+	busy, _ := worker(t, b, 2, func(bus.Delivery) { <-hold }, taskQueue)
 	t.Cleanup(func() { close(hold) })
-	queue(t, b, lane, 0, 10)
+	queue(t, b, taskQueue, 0, 10)
 	natstest.Until(t, "the first worker is busy", func() bool { return busy.free() == 0 })
-	idle, _ := worker(t, b, 2, nil, lane)
+	idle, _ := worker(t, b, 2, nil, taskQueue)
 	// what stays on loan for too long comes again
 	natstest.Until(t, "the second worker does the rest", func() bool { return idle.done.Load() >= 8 })
 }
@@ -133,7 +133,7 @@ func TestABusyWorkerHoardsNothing(t *testing.T) {
 func TestALeavingWorkerGivesBack(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), taskQueue, 1); err != nil {
 		t.Fatal(err)
 	}
 	// It claims to have slots, and hands back what it gets.
@@ -147,9 +147,9 @@ func TestALeavingWorkerGivesBack(t *testing.T) {
 			cancel()
 		}
 	})
-	queue(t, b, lane, 0, 4)
-	first.Poll(ctx, lane)
-	s, _ := worker(t, b, 1, nil, lane)
+	queue(t, b, taskQueue, 0, 4)
+	first.Poll(ctx, taskQueue)
+	s, _ := worker(t, b, 1, nil, taskQueue)
 	natstest.Until(t, "the next worker does them all", func() bool { return s.done.Load() == 4 })
 }
 
@@ -157,19 +157,19 @@ func TestAQueueStartsWhereItIsAskedAndIsNeverMoved(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	ctx := t.Context()
-	queue(t, b, lane, 0, 10)
-	if _, err := b.TaskQueueState(ctx, lane); !errors.Is(err, bus.ErrNotFound) {
+	queue(t, b, taskQueue, 0, 10)
+	if _, err := b.TaskQueueState(ctx, taskQueue); !errors.Is(err, bus.ErrNotFound) {
 		t.Fatalf("got %v, want ErrNotFound", err)
 	}
 	pending := func() uint64 {
-		st, err := b.TaskQueueState(ctx, lane)
+		st, err := b.TaskQueueState(ctx, taskQueue)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return st.Pending
 	}
 	for _, tt := range []struct{ start, want uint64 }{{6, 5}, {1, 5}, {0, 5}, {6, 5}} {
-		if err := b.EnsureTaskQueue(ctx, lane, tt.start); err != nil {
+		if err := b.EnsureTaskQueue(ctx, taskQueue, tt.start); err != nil {
 			t.Fatalf("start %d: %v", tt.start, err)
 		}
 		if got := pending(); got != tt.want {
@@ -177,11 +177,11 @@ func TestAQueueStartsWhereItIsAskedAndIsNeverMoved(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if err := b.DeleteTaskQueue(ctx, lane); err != nil {
+		if err := b.DeleteTaskQueue(ctx, taskQueue); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.EnsureTaskQueue(ctx, lane, 0); err != nil {
+	if err := b.EnsureTaskQueue(ctx, taskQueue, 0); err != nil {
 		t.Fatal(err)
 	}
 	if got := pending(); got != 10 {
@@ -193,17 +193,17 @@ func TestPollGoesOnWhenTheQueueIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	ctx := t.Context()
-	s, _ := worker(t, b, 2, nil, lane) // before the lane is there
-	if err := b.EnsureTaskQueue(ctx, lane, 1); err != nil {
+	s, _ := worker(t, b, 2, nil, taskQueue) // before the queue is there
+	if err := b.EnsureTaskQueue(ctx, taskQueue, 1); err != nil {
 		t.Fatal(err)
 	}
-	queue(t, b, lane, 0, 5)
+	queue(t, b, taskQueue, 0, 5)
 	natstest.Until(t, "runs are taken", func() bool { return s.done.Load() == 5 })
-	if err := b.DeleteTaskQueue(ctx, lane); err != nil {
+	if err := b.DeleteTaskQueue(ctx, taskQueue); err != nil {
 		t.Fatal(err)
 	}
-	queue(t, b, lane, 5, 10)
-	if err := b.EnsureTaskQueue(ctx, lane, 6); err != nil {
+	queue(t, b, taskQueue, 5, 10)
+	if err := b.EnsureTaskQueue(ctx, taskQueue, 6); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "the later runs are taken", func() bool { return s.done.Load() == 10 })
@@ -213,35 +213,35 @@ func TestTakeGoesOnAfterTheServerWasKilled(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
-	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), taskQueue, 1); err != nil {
 		t.Fatal(err)
 	}
-	s, _ := worker(t, p.Bus(t), 4, nil, lane)
-	queue(t, b, lane, 0, 50)
+	s, _ := worker(t, p.Bus(t), 4, nil, taskQueue)
+	queue(t, b, taskQueue, 0, 50)
 	natstest.Until(t, "runs are taken", func() bool { return s.done.Load() == 50 })
 	p.Kill()
 	p.Start()
 	natstest.Until(t, "we are back", b.Connected)
-	queue(t, b, lane, 50, 100)
+	queue(t, b, taskQueue, 50, 100)
 	natstest.Until(t, "the later runs are taken", func() bool { return s.done.Load() == 100 })
 }
 
 func TestRejectKeepsTheMessageWithItsReason(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+	if err := b.EnsureTaskQueue(t.Context(), taskQueue, 1); err != nil {
 		t.Fatal(err)
 	}
 	s := &slots{t: t, n: 1}
 	s.taker = b.Poller(s.free, func(ctx context.Context, d bus.Delivery) { d.Reject(ctx, "cannot be\nread") })
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { s.taker.Poll(ctx, lane) })
+	wg.Go(func() { s.taker.Poll(ctx, taskQueue) })
 	t.Cleanup(wg.Wait)
 	t.Cleanup(cancel)
-	queue(t, b, lane, 0, 1)
+	queue(t, b, taskQueue, 0, 1)
 	natstest.Until(t, "it is settled", func() bool {
-		st, err := b.TaskQueueState(t.Context(), lane)
+		st, err := b.TaskQueueState(t.Context(), taskQueue)
 		return err == nil && st.AckFloor > 0 && st.Pending == 0 && st.AckPending == 0
 	})
 	if st, err := b.StreamState(t.Context(), subject.Rejected); err != nil || st.Msgs != 1 {
@@ -253,12 +253,12 @@ func BenchmarkTake(bb *testing.B) {
 	for _, n := range []int64{1, 64} {
 		bb.Run(strconv.FormatInt(n, 10)+" slots", func(bb *testing.B) {
 			b := natstest.Proc(bb).Bus(bb)
-			queue(bb, b, lane, 0, bb.N)
-			if err := b.EnsureTaskQueue(context.Background(), lane, 1); err != nil {
+			queue(bb, b, taskQueue, 0, bb.N)
+			if err := b.EnsureTaskQueue(context.Background(), taskQueue, 1); err != nil {
 				bb.Fatal(err)
 			}
 			bb.ResetTimer()
-			s, stop := worker(bb, b, n, nil, lane)
+			s, stop := worker(bb, b, n, nil, taskQueue)
 			if !natstest.Poll(10*time.Minute, func() bool { return s.done.Load() >= int64(bb.N) }) {
 				bb.Fatalf("%d of %d runs were done", s.done.Load(), bb.N)
 			}

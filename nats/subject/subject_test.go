@@ -6,12 +6,13 @@ import (
 )
 
 func TestParseReadsWhatTheFunctionsWrite(t *testing.T) {
-	lane := TaskQueue("procedural", "text", "_")
+	taskQueue := TaskQueue("procedural", "text", "_")
 	for _, tt := range []struct {
 		subject string
 		want    Record
 	}{
-		{Queued("7", lane, "run_1", 2), Record{Kind: QueuedKind, Partition: "7", TaskQueue: lane, Run: "run_1", N: 2}},
+		{Queued("7", taskQueue, "run_1", 2),
+			Record{Kind: QueuedKind, Partition: "7", TaskQueue: taskQueue, Run: "run_1", N: 2}},
 		{Session("7", "ses_1"), Record{Kind: SessionKind, Partition: "7", Session: "ses_1"}},
 		{Accepted("7", "ses_1", "run_1"), Record{Kind: AcceptedKind, Partition: "7", Session: "ses_1", Run: "run_1"}},
 		{Claimed("7", "run_1", "k"), Record{Kind: ClaimedKind, Partition: "7", Run: "run_1", Key: "k"}},
@@ -88,21 +89,21 @@ func TestPartitionIsFixedForEver(t *testing.T) {
 
 func TestTaskQueueDurablesDoNotCollide(t *testing.T) {
 	seen := map[string]string{}
-	for _, lane := range []string{
+	for _, taskQueue := range []string{
 		TaskQueue("procedural", "text", "_"), TaskQueue("procedural", "text-_", "_"),
 		TaskQueue("procedural", "text_", "_"), TaskQueue("procedural", "_", "text"),
 		TaskQueue("procedural", "a-b", "c"), TaskQueue("procedural", "a", "b-c"), TaskQueue("procedural-a", "b", "c"),
 	} {
-		name := TaskQueueDurable(lane)
+		name := TaskQueueDurable(taskQueue)
 		if strings.ContainsAny(name, ".*> /\\") {
-			t.Errorf("%s: %q is no legal name of a consumer", lane, name)
+			t.Errorf("%s: %q is no legal name of a consumer", taskQueue, name)
 		}
 		if other, taken := seen[name]; taken {
-			t.Errorf("%s and %s share %q", lane, other, name)
+			t.Errorf("%s and %s share %q", taskQueue, other, name)
 		}
-		seen[name] = lane
-		if of, ok := TaskQueueOf(name); !ok || of != lane {
-			t.Errorf("%q is of lane %q, want %q", name, of, lane)
+		seen[name] = taskQueue
+		if of, ok := TaskQueueOf(name); !ok || of != taskQueue {
+			t.Errorf("%q is of queue %q, want %q", name, of, taskQueue)
 		}
 	}
 }

@@ -62,13 +62,13 @@ func newPlace(t *testing.T) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lane := range []string{"procedural.text._", "autonomous.mind._", "autonomous._._",
+	for _, queue := range []string{"procedural.text._", "autonomous.mind._", "autonomous._._",
 		"procedural.text.0123456789abcdef"} {
-		if err := p.bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+		if err := p.bus.EnsureTaskQueue(t.Context(), queue, 1); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.bus.Append(t.Context(),
-			bus.Entry{Subject: subject.Queued("7", lane, "run_"+strings.ReplaceAll(lane, ".", "-"), 1),
+			bus.Entry{Subject: subject.Queued("7", queue, "run_"+strings.ReplaceAll(queue, ".", "-"), 1),
 				Body: []byte(`{"key":"secret"}`)}); err != nil {
 			t.Fatal(err)
 		}
@@ -322,11 +322,11 @@ func TestWhatACredentialIsFor(t *testing.T) {
 			t.Errorf("%s: %v", subj, err)
 		}
 	}
-	for _, lane := range []string{"procedural.text._", "procedural.text.0123456789abcdef"} {
-		m, err := w.Request(subject.Pull(subject.TaskQueueDurable(lane)), []byte(`{"batch":1,"expires":5000000000}`),
+	for _, queue := range []string{"procedural.text._", "procedural.text.0123456789abcdef"} {
+		m, err := w.Request(subject.Pull(subject.TaskQueueDurable(queue)), []byte(`{"batch":1,"expires":5000000000}`),
 			30*time.Second)
 		if err != nil || !strings.HasPrefix(m.Reply, "$JS.ACK.RUNS.") {
-			t.Fatalf("%s: %v", lane, err)
+			t.Fatalf("%s: %v", queue, err)
 		}
 		quiet(t, w, refused)
 		for range users.MaxResponses {
@@ -334,7 +334,7 @@ func TestWhatACredentialIsFor(t *testing.T) {
 		}
 		quiet(t, w, refused)
 		natstest.Until(t, "it is acknowledged", func() bool {
-			s, err := p.bus.TaskQueueState(t.Context(), lane)
+			s, err := p.bus.TaskQueueState(t.Context(), queue)
 			return err == nil && s.AckFloor > 0 && s.AckPending == 0
 		})
 		if w.Publish(m.Reply, []byte("+ACK")); refusal(t, w, refused) == "" {

@@ -32,7 +32,7 @@ func TestWhatIsCountedIsReported(t *testing.T) {
 	took.ObserveDuration(20 * time.Millisecond)
 	took.ObserveDuration(-time.Second) // somebody's clock is ahead
 	took.ObserveSince(time.Now())
-	depth := r.Gauge("ao_depth", "Depth.", "lane")
+	depth := r.Gauge("ao_depth", "Depth.", "queue")
 	forget := r.AtScrape(func(s *metric.Scrape) { s.Set(depth, 7, "x") })
 	p := page(t, r)
 	for _, tt := range []struct {
@@ -42,7 +42,7 @@ func TestWhatIsCountedIsReported(t *testing.T) {
 	}{
 		{"ao_runs_total", []string{"agent=a"}, 2}, {"ao_runs_total", []string{"agent=b"}, 1},
 		{"ao_took_seconds", nil, 3},
-		{"ao_depth", []string{"lane=x"}, 7}, {"ao_build_info", []string{"program=test"}, 1},
+		{"ao_depth", []string{"queue=x"}, 7}, {"ao_build_info", []string{"program=test"}, 1},
 	} {
 		if got := p.Sum(tt.name, tt.label...); got != tt.want {
 			t.Errorf("%s%v: got %v, want %v", tt.name, tt.label, got, tt.want)

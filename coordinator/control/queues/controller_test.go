@@ -136,8 +136,8 @@ func TestConsumersOfNoQueueGo(t *testing.T) {
 	}
 }
 
-// passLane takes a queued run, and what is before it, out of its lane without beginning it.
-func passLane(t *testing.T, c *parts.Coordinator, a projection.Active) {
+// takeUnclaimed takes a queued run, and what is before it, out of its queue without claiming it.
+func takeUnclaimed(t *testing.T, c *parts.Coordinator, a projection.Active) {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup
@@ -171,7 +171,7 @@ func TestOnlyAQueueThatLostARunIsMadeAgain(t *testing.T) {
 	}{{true, "a run was begun"}, {false, "a run was lost"}} {
 		id := coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "").RunID
 		a := coordinatortest.Active(t, c, id, "is queued", coordinatortest.IsQueued)
-		passLane(t, c, a)
+		takeUnclaimed(t, c, a)
 		if tt.begun {
 			coordinatortest.Claim(t, c, id, r)
 		}
@@ -180,7 +180,7 @@ func TestOnlyAQueueThatLostARunIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := !made(a.Queue).Equal(before); again == tt.begun {
-			t.Errorf("%s: its lane is made again: %t", tt.what, again)
+			t.Errorf("%s: its queue is made again: %t", tt.what, again)
 		}
 	}
 }

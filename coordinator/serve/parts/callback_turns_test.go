@@ -12,21 +12,21 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Another coordinator prunes a lane at the moment in which a run is queued there.
+// Another coordinator prunes a queue at the moment in which a run is queued there.
 func TestAQueueThatIsDeletedWithARunInItComesBack(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
-	lane := active(t, c, id, "is queued", isQueued).Queue
-	if err := c.bus.Bucket(subject.TaskQueues).Delete(t.Context(), lane); err != nil {
+	queue := active(t, c, id, "is queued", isQueued).Queue
+	if err := c.bus.Bucket(subject.TaskQueues).Delete(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.bus.DeleteTaskQueue(t.Context(), lane); err != nil {
+	if err := c.bus.DeleteTaskQueue(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "the run can be delivered again, and runners are told", func() bool {
-		s, err := c.bus.TaskQueueState(t.Context(), lane)
-		_, known := c.Queues.Want(lane)
+		s, err := c.bus.TaskQueueState(t.Context(), queue)
+		_, known := c.Queues.Want(queue)
 		return err == nil && s.Pending == 1 && known
 	})
 }

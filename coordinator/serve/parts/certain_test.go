@@ -84,8 +84,8 @@ func TestQueuesAreServedSoonAfterNATSIsBack(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*Coordinator, string) error{
 		"lost": func(*Coordinator, string) error { return nil },
-		"past": func(c *Coordinator, lane string) error {
-			return c.bus.EnsureTaskQueue(context.Background(), lane, 1000)
+		"past": func(c *Coordinator, queue string) error {
+			return c.bus.EnsureTaskQueue(context.Background(), queue, 1000)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func noRequestWaits(t *testing.T, other int) {
 	waits, cancelled, deleted, begun := start(), start(), start(), start()
 	finish(t, c, claim(t, c, deleted.RunID, r))
 	claim(t, c, begun.RunID, r)
-	end() // its fold stands still, as if NATS were away between the write and what follows from it
+	end() // its projection stands still, as if NATS were away between the write and what follows from it
 
 	part := subject.Partition
 	doors := []struct {

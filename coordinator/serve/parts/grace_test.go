@@ -203,7 +203,7 @@ func upgradeWithAnotherDefinition(t *testing.T, drains bool) {
 			func(a projection.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
 		if w, _ := c.Queues.Want(a.Queue); !two.Matches(w) || a.Spec.Timeout != 7 ||
 			!strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
-			t.Errorf("it is %+v in lane %s", a.Spec, a.Queue)
+			t.Errorf("it is %+v in queue %s", a.Spec, a.Queue)
 		}
 		finish(t, c, claim(t, c, id, two))
 		r, err := c.Show(t.Context(), id)

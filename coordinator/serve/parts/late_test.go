@@ -24,13 +24,13 @@ func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
 	other := begin(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s
-	lane := runnerapi.RoutingKey{Type: run.Autonomous, Profile: "elsewhere"}.TaskQueue()
-	if err := f.c.bus.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+	elsewhere := runnerapi.RoutingKey{Type: run.Autonomous, Profile: "elsewhere"}.TaskQueue()
+	if err := f.c.bus.EnsureTaskQueue(t.Context(), elsewhere, 1); err != nil {
 		t.Fatal(err)
 	}
 	queue := func(a projection.Active) string {
 		t.Helper()
-		e, err := f.c.records.Queued(subject.Partition(a.Spec.SessionID), lane, *a.Spec, a.Attempt)
+		e, err := f.c.records.Queued(subject.Partition(a.Spec.SessionID), elsewhere, *a.Spec, a.Attempt)
 		if err == nil {
 			_, err = f.c.bus.Append(t.Context(), e)
 		}
@@ -70,13 +70,13 @@ func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 			t.Errorf("%s sees\n%s\nwant\n%s", say, got, want)
 		}
 	}
-	if got := firstOf(t, f.c.bus, lane); got != waits.RunID {
+	if got := firstOf(t, f.c.bus, elsewhere); got != waits.RunID {
 		t.Errorf("a worker is handed run %s, which has ended; want %s", got, waits.RunID)
 	}
 }
 
-// firstOf is the run that a worker is handed first which begins to take from a lane.
-func firstOf(t *testing.T, b *bus.Bus, lane string) string {
+// firstOf is the run that a worker gets first if it starts to take from a queue.
+func firstOf(t *testing.T, b *bus.Bus, queue string) string {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	handed := make(chan string, 100)
@@ -91,7 +91,7 @@ func firstOf(t *testing.T, b *bus.Bus, lane string) string {
 	var taking sync.WaitGroup
 	defer taking.Wait()
 	defer enough()
-	taking.Go(func() { _ = taker.Poll(ctx, lane) })
+	taking.Go(func() { _ = taker.Poll(ctx, queue) })
 	select {
 	case id := <-handed:
 		return id

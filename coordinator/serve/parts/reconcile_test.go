@@ -12,7 +12,7 @@ import (
 	"ao/shared/run"
 )
 
-// While the fold reads the history anew it knows of no run: no body is dropped for that.
+// While the projection reads the history anew it knows of no run: no body is dropped for that.
 func TestAReducerThatKnowsNothingDropsNoBodies(t *testing.T) {
 	b := natstest.Bus(t)
 	if err := b.Setup(t.Context()); err != nil {
@@ -29,8 +29,8 @@ func TestAReducerThatKnowsNothingDropsNoBodies(t *testing.T) {
 	}
 }
 
-// passLane takes a queued run, and what is before it, out of its lane without beginning it.
-func passLane(t *testing.T, c *Coordinator, a projection.Active) {
+// takeUnclaimed takes a queued run, and what is before it, out of its queue without claiming it.
+func takeUnclaimed(t *testing.T, c *Coordinator, a projection.Active) {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup

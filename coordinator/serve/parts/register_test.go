@@ -234,7 +234,7 @@ func TestARegistrationWithoutRoomForItsQueueStoresNothing(t *testing.T) {
 	}
 }
 
-// What waits in a lane that goes with its runner moves to where the agent is announced now (decision 0004).
+// What waits in a queue that goes with its runner moves to where the agent is announced now (decision 0004).
 func TestAWaitingRunFollowsItsAgentToAnotherQueue(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	both := runner("one", echo("a"), echo("b"))

@@ -211,7 +211,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				return a.Attempt == 2 &&
 					a.QueuedSeq != 0
 			})
-			passLane(t, c, second)
+			takeUnclaimed(t, c, second)
 			if tt.stop {
 				if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
 					t.Errorf("%s %v", got.Status, err)
@@ -228,7 +228,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				return has
 			}
 			if !look(time.Minute) {
-				t.Error("nobody was heard for a moment only, and its lane is made again")
+				t.Error("nobody was heard for a moment only, and its queue is made again")
 			}
 			if err := c.reads.CatchUp(t.Context()); err != nil || c.History.Ended(id) {
 				t.Errorf("nobody was heard for a moment only, and it is given up: %v", err)
@@ -242,7 +242,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				return
 			}
 			if !look(2 * time.Hour) {
-				t.Error("its worker says that it has it, and its lane is made again")
+				t.Error("its worker says that it has it, and its queue is made again")
 			}
 			word(key, 2, run.Completed)
 			if o := ended(t, c, id); o.Status != run.Completed || o.Attempt != 2 {
@@ -252,7 +252,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 	}
 }
 
-// What is known of a run is on the stream: a fold that begins anew at this moment has nothing.
+// What is known of a run is on the stream: a projection that starts anew at this moment has nothing.
 func TestAReducerThatKnowsNothingRemovesNothing(t *testing.T) {
 	b := natstest.Bus(t)
 	blank := New(Config{Bus: b, Log: natstest.Log(t)})

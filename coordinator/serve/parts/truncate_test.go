@@ -134,7 +134,7 @@ func (f family) passes(a runs.Accepted) {
 // sameForAll compares what the coordinator shows with what a projection shows that reads the stream anew.
 func (f family) sameForAll() {
 	f.Helper()
-	// one that was cut off may have truncated the stream and not the fold
+	// one that was cut off may have truncated the stream and not the projection
 	f.c.retained.Truncate(f.Context(), retention.Step)
 	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.History.Lists); got != want {
 		f.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)

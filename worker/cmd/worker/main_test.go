@@ -194,8 +194,8 @@ func TestSigterm(t *testing.T) {
 			if err := b.Setup(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			const lane = "procedural._._"
-			if err := b.EnsureTaskQueue(t.Context(), lane, 1); err != nil {
+			const queue = "procedural._._"
+			if err := b.EnsureTaskQueue(t.Context(), queue, 1); err != nil {
 				t.Fatal(err)
 			}
 			var wg sync.WaitGroup
@@ -213,12 +213,12 @@ func TestSigterm(t *testing.T) {
 						agents = fmt.Sprint(runnerapi.Names(runnerapi.AgentSet(r.Agents)))
 					}
 					return json.Marshal(runnerapi.Registered{RunnerID: r.ID(), HeartbeatInterval: 50 * time.Millisecond,
-						TaskQueues: []string{lane}})
+						TaskQueues: []string{queue}})
 				})
 			})
 			wg.Go(func() {
 				b.Serve(ctx, subject.AllHeartbeats, "", func(context.Context, string, []byte) ([]byte, error) {
-					return json.Marshal(runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{lane}})
+					return json.Marshal(runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue}})
 				})
 			})
 
@@ -229,7 +229,7 @@ func TestSigterm(t *testing.T) {
 				Input: &run.Input{Parameters: json.RawMessage(fmt.Sprintf(`{"flag":%q}`, flag))}}}
 			body, _ := json.Marshal(q)
 			part := subject.Partition(q.SessionID)
-			if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Queued(part, lane, q.ID, 1),
+			if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Queued(part, queue, q.ID, 1),
 				Body: body}); err != nil {
 				t.Fatal(err)
 			}
