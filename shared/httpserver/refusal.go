@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -109,10 +110,7 @@ var codes = map[int]string{
 
 // refusal returns a complete response.
 func refusal(code int, message string) []byte {
-	name := codes[code]
-	if name == "" {
-		name = "invalid_request"
-	}
+	name := cmp.Or(codes[code], "invalid_request")
 	body := problem(name, message)
 	head := fmt.Sprintf("HTTP/1.1 %d %s\r\nCache-Control: no-store\r\nConnection: close\r\nContent-Length: %d\r\n"+
 		"Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\n\r\n",

@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"slices"
 )
@@ -164,12 +165,8 @@ func (o *object) indentValue(value []byte) []byte {
 		return value
 	}
 	indent := string(lead[at+1:])
-	unit := indent
-	if unit == "" {
-		unit = "  "
-	}
 	var b bytes.Buffer
-	if json.Indent(&b, value, indent, unit) != nil {
+	if json.Indent(&b, value, indent, cmp.Or(indent, "  ")) != nil {
 		return value
 	}
 	if at > 0 && lead[at-1] == '\r' {

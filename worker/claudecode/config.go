@@ -98,29 +98,26 @@ func checkArgument(field, s string, of []string) error {
 
 func (c config) check() error {
 	for _, v := range []struct {
-		field string
-		list  []string
-		of    []string // legal values; nil: any
+		field    string
+		list, of []string // of: legal values; nil: any
 	}{
 		{"claude", []string{c.Claude}, nil},
 		{"model", []string{c.Model}, nil},
 		{"fallback_model", []string{c.FallbackModel}, nil},
 		{"permission_mode", []string{c.PermissionMode}, permissionModes},
 		{"system_prompt_mode", []string{c.SystemPromptMode}, []string{appendPrompt, replacePrompt}},
-		{"tools", c.Tools, nil},
-		{"allowed_tools", c.AllowedTools, nil},
-		{"disallowed_tools", c.DisallowedTools, nil},
-		{"setting_sources", c.SettingSources, sources},
-		{"add_dirs", c.AddDirs, nil},
+		{"tools[]", c.Tools, nil},
+		{"allowed_tools[]", c.AllowedTools, nil},
+		{"disallowed_tools[]", c.DisallowedTools, nil},
+		{"setting_sources[]", c.SettingSources, sources},
+		{"add_dirs[]", c.AddDirs, nil},
 	} {
-		single := len(v.list) == 1 && !slices.Contains([]string{"tools", "allowed_tools", "disallowed_tools",
-			"setting_sources", "add_dirs"}, v.field)
 		for i, s := range v.list {
-			field := v.field
-			if !single {
-				field = fmt.Sprintf("%s[%d]", v.field, i)
+			field, isItem := strings.CutSuffix(v.field, "[]")
+			if isItem {
+				field = fmt.Sprintf("%s[%d]", field, i)
 			}
-			if single && s == "" {
+			if s == "" && !isItem {
 				continue
 			}
 			if err := checkArgument(field, s, v.of); err != nil {

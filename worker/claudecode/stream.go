@@ -25,23 +25,16 @@ type stream struct {
 	kill      func()       //
 	maxLine   int          // bytes of a line; the rest is cut off
 
-	usageBefore     sessionUsage
-	unusableServers []string // MCP servers that cannot be used
-	sessionID       string
-	version         string
-	model           string
-	calls           map[string]call // calls without a result
-	lastText        string          // last text of the model
-	result          *resultLine
-	interrupted     bool // ended by a stop
-	failure         failure
-	retryTooLate    bool         // claude would retry after the run's time limit
-	plain           process.Text // output in another format
-}
-
-type call struct {
-	name  string
-	input json.RawMessage
+	usageBefore               sessionUsage
+	unusableServers           []string // MCP servers that cannot be used
+	sessionID, version, model string
+	calls                     map[string]toolEvent // calls without a result
+	lastText                  string               // last text of the model
+	result                    *resultLine
+	interrupted               bool // ended by a stop
+	failure                   failure
+	retryTooLate              bool         // claude would retry after the run's time limit
+	plain                     process.Text // output in another format
 }
 
 // onLine handles a line. It ignores lines without use here, such as thinking, and those of newer versions.
@@ -186,12 +179,12 @@ func (s *stream) assistant(raw []byte) {
 			s.lastText = b.Text
 			s.host.Emit(run.EventMessage, run.TextMessage("assistant", cutText(b.Text, maxText)))
 		case b.Type == "tool_use" && b.Name != "":
-			c := call{b.Name, cutInput(b.Input, maxToolInput)}
+			e := toolEvent{Tool: b.Name, Input: cutInput(b.Input, maxToolInput)}
 			if s.calls == nil {
-				s.calls = map[string]call{}
+				s.calls = map[string]toolEvent{}
 			}
-			s.calls[b.ID] = c
-			s.emit(run.EventPreTool, toolEvent{Tool: c.name, Input: c.input})
+			s.calls[b.ID] = e
+			s.emit(run.EventPreTool, e)
 		}
 	}
 }
@@ -220,12 +213,11 @@ func (s *stream) toolResults(raw []byte) {
 	}
 	json.Unmarshal(l.Message.Content, &blocks)
 	for _, b := range blocks {
-		c, known := s.calls[b.ID]
+		e, known := s.calls[b.ID]
 		if b.Type != "tool_result" || !known {
 			continue
 		}
 		delete(s.calls, b.ID)
-		e := toolEvent{Tool: c.name, Input: c.input}
 		text := cutText(toolResultText(b.Content), maxText)
 		if b.Failed {
 			e.Error = &text

@@ -17,8 +17,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -128,10 +130,7 @@ func New(c Config) (*Gateway, error) {
 // Close ends all requests and frees the port. Runs must have ended before.
 func (g *Gateway) Close() {
 	g.mu.Lock()
-	var open []*Endpoint
-	for _, d := range g.endpoints {
-		open = append(open, d)
-	}
+	open := slices.Collect(maps.Values(g.endpoints))
 	g.mu.Unlock()
 	for _, d := range open {
 		d.Close()

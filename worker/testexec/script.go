@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,5 +97,3 @@ var directives = map[string]func(ctx context.Context, t *turn, text string) erro
 	},
 	"child": startChild,
 }
-
-func directiveNames() []string { return slices.Sorted(maps.Keys(directives)) }

@@ -25,6 +25,7 @@ package testexec
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -63,7 +64,7 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 		do, ok := directives[d.name]
 		if !ok {
 			return failed(ctx, directiveError("unknown_directive", "unknown directive @%s; known are @%s", d.name,
-				strings.Join(directiveNames(), ", @")))
+				strings.Join(slices.Sorted(maps.Keys(directives)), ", @")))
 		}
 		text, err := t.expand(d.text)
 		if err == nil {

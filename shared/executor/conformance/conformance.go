@@ -10,12 +10,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"ao/shared/executor"
@@ -72,7 +74,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		return Report{}, err
 	}
 	defer os.RemoveAll(dir)
-	x := &examiner{Config: c, ctx: ctx, dir: dir, mark: newMark()}
+	x := &examiner{Config: c, ctx: ctx, dir: dir, mark: rand.Text()}
 	if strings.Contains(c.Command[0], "/") { // it runs in another folder
 		x.Command[0], err = filepath.Abs(c.Command[0])
 		if err != nil {
@@ -191,9 +193,8 @@ const (
 func (x *examiner) oneshot() {
 	first, err := x.once(x.invocation(executor.Start, x.Prompt))
 	if !x.must(nameStart, err == nil, "exit code 0", say(err)) {
-		for _, name := range []string{nameResult, nameLines, nameLeft, nameResume, nameUnicode, nameLarge} {
-			x.skip(name, true, "the start was not done")
-		}
+		x.skipAll([]string{nameResult, nameLines, nameLeft, nameResume, nameUnicode, nameLarge},
+			"the start was not done")
 		return
 	}
 	x.checkStdout(first)
@@ -206,17 +207,16 @@ func (x *examiner) oneshot() {
 	_, err = x.once(x.invocation(executor.Start, unicode))
 	x.must(nameUnicode, err == nil, "exit code 0", say(err))
 	p, err := x.once(x.invocation(executor.Start, large()))
-	x.largeInput(p, err)
+	x.largeInput(err, p != nil && p.ended() && p.code > 0 && len(bytes.TrimSpace(p.stderrText())) > 0)
 }
 
-// largeInput checks the answer to 1 MiB: a model may refuse that with an error.
-func (x *examiner) largeInput(p *proc, err error) {
-	explained := p != nil && p.ended() && p.code > 0 && len(bytes.TrimSpace(p.stderrText())) > 0
-	if err != nil && explained {
-		x.should(nameLarge, false, "", "it is refused, with a message: "+say(err))
-		return
+// largeInput checks the answer to 1 MiB: a model may refuse that with an error that explains it.
+func (x *examiner) largeInput(err error, explained bool) bool {
+	if err == nil || !explained {
+		return x.must(nameLarge, err == nil, "", say(err))
 	}
-	x.must(nameLarge, err == nil, "", say(err))
+	x.should(nameLarge, false, "", "it is refused, with a message: "+say(err))
+	return true
 }
 
 // checkStdout checks what was written to stdout.
@@ -231,9 +231,8 @@ func (x *examiner) checkStdout(p *proc) {
 
 // checkLeftovers checks for processes that outlived a program that ended by itself.
 func (x *examiner) checkLeftovers(p *proc) {
-	x.should(nameLeft, len(p.live) == 0, "", fmt.Sprintf("processes %v are left and are killed; wait for what you "+
-		"start",
-		p.live))
+	x.should(nameLeft, len(p.live) == 0, "",
+		fmt.Sprintf("processes %v are left and are killed; wait for what you start", p.live))
 }
 
 func (x *examiner) bind(p *proc) {
@@ -252,9 +251,7 @@ func (x *examiner) checkInvalid() {
 		}
 		p.write([]byte(doc))
 		p.closeStdin()
-		if !p.waitEnd(x.Timeout) {
-			hung = true
-		}
+		hung = !p.waitEnd(x.Timeout)
 		p.kill()
 		code = p.code
 		if code == 0 || hung {
@@ -287,13 +284,13 @@ func (x *examiner) checkStop() {
 		x.skip(nameStop, true, "it does not wait for its document")
 		return
 	}
-	p.term()
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 	ok := p.waitEnd(x.Grace)
 	p.kill()
 	x.must(nameStop, ok, "",
 		fmt.Sprintf("it is still alive %v after SIGTERM and needs SIGKILL: its last output is lost", x.Grace))
-	x.must(nameStopTree, len(p.left) == 0, "", fmt.Sprintf("processes %v are left: they left the process "+
-		"group", p.left))
+	x.must(nameStopTree, len(p.left) == 0, "",
+		fmt.Sprintf("processes %v are left: they left the process group", p.left))
 }
 
 // once runs a oneshot program with a document. The error says how it failed.

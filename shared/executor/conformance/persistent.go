@@ -70,9 +70,8 @@ func (x *examiner) persistent() {
 	p.write(line)
 	p.closeStdin()
 	ended := p.waitEnd(x.Grace)
-	if x.must(nameShutdown, ended, "", fmt.Sprintf("it is still alive %v after the shutdown line and the end of its "+
-		"stdin",
-		x.Grace)) {
+	if x.must(nameShutdown, ended, "",
+		fmt.Sprintf("it is still alive %v after the shutdown line and the end of its stdin", x.Grace)) {
 		x.should(nameCode, p.code == 0, "", p.why())
 	}
 	p.kill()
@@ -124,7 +123,8 @@ func (x *examiner) turn(p *proc, name, prompt string) bool {
 		err = x.answer(p, n, v.RunID)
 	}
 	if name == nameLarge {
-		return x.largeTurn(err)
+		_, explained := err.(turnFailed)
+		return x.largeInput(err, explained)
 	}
 	return x.must(name, err == nil, "", say(err))
 }
@@ -132,18 +132,9 @@ func (x *examiner) turn(p *proc, name, prompt string) bool {
 // turnFailed is a turn that the program reported as failed.
 type turnFailed struct{ error }
 
-// largeTurn checks the answer to 1 MiB: a model may refuse that with an error.
-func (x *examiner) largeTurn(err error) bool {
-	if no, ok := err.(turnFailed); ok {
-		x.should(nameLarge, false, "", "it is refused, with a message: "+no.Error())
-		return true
-	}
-	return x.must(nameLarge, err == nil, "", say(err))
-}
-
 // answer waits for the answer to a turn.
 func (x *examiner) answer(p *proc, n int, runID string) error {
-	a, _, err := p.next(n, x.Timeout)
+	a, err := p.next(n, x.Timeout)
 	switch {
 	case err != nil:
 		return err

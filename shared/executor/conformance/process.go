@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,8 +20,6 @@ import (
 
 // markEnv marks all processes of a test, so that those that leave their process group are found (Linux).
 const markEnv = "AGENT_ORCHESTRATOR_CONFORMANCE"
-
-func newMark() string { return rand.Text() }
 
 // proc is a process of the executor.
 type proc struct {
@@ -134,11 +131,7 @@ func (p *proc) addStderr(b []byte) {
 // write writes to stdin without waiting.
 func (p *proc) write(b []byte) {
 	p.wrote.Wait()
-	p.wrote.Add(1)
-	go func() {
-		defer p.wrote.Done()
-		p.in.Write(b) // one that reads no more is judged by what it says
-	}()
+	p.wrote.Go(func() { p.in.Write(b) }) // one that reads no more is judged by what it says
 }
 
 // closeStdin closes stdin after what was written.
@@ -187,8 +180,6 @@ func (p *proc) waitEnd(d time.Duration) bool {
 	}
 	return false
 }
-
-func (p *proc) term() { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
 
 // kill kills the process group, and notes the processes that had left it.
 func (p *proc) kill() {
@@ -253,8 +244,8 @@ func (p *proc) lines() []stdoutLine {
 	return all
 }
 
-// next waits for the line that ends a turn, after the first n lines. It returns the number of lines then.
-func (p *proc) next(n int, timeout time.Duration) (stdoutLine, int, error) {
+// next waits for the line that ends a turn, after the first n lines.
+func (p *proc) next(n int, timeout time.Duration) (stdoutLine, error) {
 	t := time.NewTimer(timeout)
 	defer t.Stop()
 	for {
@@ -263,10 +254,10 @@ func (p *proc) next(n int, timeout time.Duration) (stdoutLine, int, error) {
 		p.mu.Unlock()
 		for ; n < len(all); n++ {
 			if kind := all[n].line.Type; kind == executor.LineTurnComplete || kind == executor.LineTurnFailed {
-				return all[n], n + 1, nil
+				return all[n], nil
 			}
 			if looksLike.MatchString(all[n].raw) && !all[n].ok {
-				return stdoutLine{}, n, fmt.Errorf("a line that is not JSON: %.120q", all[n].raw)
+				return stdoutLine{}, fmt.Errorf("a line that is not JSON: %.120q", all[n].raw)
 			}
 		}
 		select {
@@ -276,12 +267,12 @@ func (p *proc) next(n int, timeout time.Duration) (stdoutLine, int, error) {
 			last := n == len(p.said)
 			p.mu.Unlock()
 			if last {
-				return stdoutLine{}, n, fmt.Errorf("it ended before it answered: %s", p.why())
+				return stdoutLine{}, fmt.Errorf("it ended before it answered: %s", p.why())
 			}
 		case <-t.C:
-			return stdoutLine{}, n, fmt.Errorf("no turn_complete or turn_failed line within %v (--timeout)", timeout)
+			return stdoutLine{}, fmt.Errorf("no turn_complete or turn_failed line within %v (--timeout)", timeout)
 		case <-p.x.ctx.Done():
-			return stdoutLine{}, n, p.x.ctx.Err()
+			return stdoutLine{}, p.x.ctx.Err()
 		}
 	}
 }
