@@ -27,15 +27,6 @@ func (s *Server) MaxStore() uint64 {
 	return uint64(max(js.MaxStore, 0))
 }
 
-// maxStore returns the number of bytes a server in that folder may store; 0: the server's own default.
-func maxStore(dir string) int64 {
-	f, err := disk.StoreUsageOf(dir)
-	if err != nil {
-		return 0
-	}
-	return f.MaxStore(1)
-}
-
 // DiskError is what keeps the server from writing, and what ends that; nil: nothing, as far as is known. After a failed
 // write the server writes no more until it restarts, which happens by itself once there is space.
 func (s *Server) DiskError() error {

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"ao/nats/disk"
 	"ao/nats/users"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -102,8 +103,8 @@ func (s *Server) launch() error {
 	default:
 	}
 	opts := s.opts.Clone()
-	if opts.JetStreamMaxStore == 0 {
-		opts.JetStreamMaxStore = maxStore(s.dir)
+	if f, err := disk.StoreUsageOf(s.dir); err == nil && opts.JetStreamMaxStore == 0 { // else the server's own default
+		opts.JetStreamMaxStore = f.MaxStore(1)
 	}
 	if err := s.staging.removeForeignLinks(); err != nil {
 		return fmt.Errorf("embedded NATS: staged batches: %w", err)
@@ -174,12 +175,8 @@ func (c Config) options() (*server.Options, map[users.Role]users.Credential, err
 			return nil, nil, err
 		}
 	}
-	opts.ServerName = cmp.Or(c.Name, "ao")
-	opts.JetStream = true
-	opts.StoreDir = c.StoreDir
-	opts.JetStreamMaxStore = c.MaxStore
-	opts.NoSigs = true
-	opts.DisableJetStreamBanner = true
+	opts.ServerName, opts.NoSigs, opts.DisableJetStreamBanner = cmp.Or(c.Name, "ao"), true, true
+	opts.JetStream, opts.StoreDir, opts.JetStreamMaxStore = true, c.StoreDir, c.MaxStore
 	if opts.MaxConn <= 0 {
 		opts.MaxConn = maxConnections()
 	}

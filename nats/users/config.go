@@ -29,7 +29,7 @@ const (
 )
 
 // TLS is the server's certificate, as its configuration has it. No Cert: no TLS.
-type TLS struct{ Cert, Key, CA string }
+type TLS struct{ Cert, Key string }
 
 // The first line of the configuration, current and old.
 const (

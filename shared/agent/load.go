@@ -47,7 +47,11 @@ func Load(dir, kind string, fits func(File) error) (good []File, broken []Broken
 		if path == "" {
 			continue
 		}
-		f, err := readFile(path, kind)
+		f := File{Path: path}
+		files, err := ReadFiles(path)
+		if err == nil {
+			f.Blueprint, err = files.Blueprint(kind)
+		}
 		if err == nil && fits != nil {
 			err = fits(f)
 		}
@@ -117,15 +121,6 @@ func agentPath(dir string, e fs.DirEntry) (path, name string) {
 	return "", ""
 }
 
-func readFile(path, kind string) (File, error) {
-	f, err := ReadFiles(path)
-	if err != nil {
-		return File{}, err
-	}
-	b, err := f.Blueprint(kind)
-	return File{b, path}, err
-}
-
 // Files is the content of a definition's files.
 type Files struct {
 	Path   string // of the JSON
@@ -153,11 +148,8 @@ func ReadFiles(path string) (f Files, err error) {
 		return f, nil
 	}
 	f.Prompt, err = readLimited(at)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
-	case err == nil && f.Prompt == nil:
-		f.Prompt = []byte{}
 	}
 	return f, err
 }

@@ -75,10 +75,7 @@ func maskString(value json.RawMessage) json.RawMessage {
 	if hidden == text {
 		return value
 	}
-	raw, err := strictjson.Encode(hidden)
-	if err != nil {
-		return masked
-	}
+	raw, _ := strictjson.Encode(hidden) // a string can always be written
 	return raw
 }
 
@@ -113,15 +110,10 @@ func eachMember(object json.RawMessage,
 	if err != nil {
 		return masked
 	}
-	out := []byte{'{'}
 	for i, m := range members {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		name, _ := json.Marshal(m.Key) // a string can always be written
-		out = append(append(append(out, name...), ':'), change(m.Key, m.Value)...)
+		members[i].Value = change(m.Key, m.Value)
 	}
-	return append(out, '}')
+	return strictjson.Object(members)
 }
 
 // MaskedAt returns where in the definitions of MCP servers a mask stands for a secret; empty: nowhere.

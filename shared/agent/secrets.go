@@ -53,11 +53,9 @@ func hidesNext(word string, rest []string) bool {
 	if !user && !secretFlag(word) && !strings.EqualFold(word, "bearer") {
 		return false
 	}
-	i := slices.IndexFunc(rest, notBlank)
+	i := slices.IndexFunc(rest, func(word string) bool { return strings.TrimSpace(word) != "" })
 	return i >= 0 && (!user || strings.Contains(rest[i], ":"))
 }
-
-func notBlank(word string) bool { return strings.TrimSpace(word) != "" }
 
 var (
 	header  = regexp.MustCompile(`^["']?(?:-H)?["']?([A-Za-z][A-Za-z0-9_-]*):`)

@@ -5,7 +5,6 @@ package httpserver
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
@@ -17,7 +16,6 @@ import (
 type Config struct {
 	Connections int          // maximum number; default defaultConnections
 	Always      string       // a path that is served even while too many requests are in progress
-	TLS         *tls.Config  // nil: plain HTTP
 	Log         *slog.Logger // default slog.Default()
 }
 

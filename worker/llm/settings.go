@@ -81,8 +81,8 @@ func readSettings(inv executor.Invocation, lookup func(string) (string, bool)) (
 		s.MaxTurns = b.MaxTurns
 	}
 	if s.Provider == "" && s.BaseURL == "" {
-		return s, b, configError(`provider is required: "openai" for endpoints that speak Chat Completions (such as Ollama ` +
-			`and vLLM), or "anthropic"`)
+		return s, b, configError(`provider is required: "openai" for endpoints that speak Chat Completions (such as ` +
+			`Ollama and vLLM), or "anthropic"`)
 	}
 	s.Provider = cmp.Or(s.Provider, openAI)
 	if err := s.check(); err != nil {

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"ao/coordinator/cmd/ao/client"
@@ -30,62 +31,55 @@ type Config struct {
 	Monitor        string              // URL of a NATS server's monitoring port; empty: not checked
 }
 
+// results are those of one or several checks.
+type results = []health.Result
+
 // checkTimeout is how long one request may take.
 const checkTimeout = 10 * time.Second
 
 // Check runs every check that is possible from here.
 func Check(ctx context.Context, c Config) []health.Result {
-	all := []health.Result{health.Passed("ao", "version %s (%s)", version.Current(), runtime.Version())}
+	all := results{health.Passed("ao", "version %s (%s)", version.Current(), runtime.Version())}
 	findings, report := c.coordinator(ctx)
-	all = append(all, findings...)
-	all = append(all, c.network(ctx, report)...)
-	all = append(all, c.files()...)
-	all = append(all, c.profiles()...)
-	all = append(all, c.nats(ctx)...)
-	return append(all, c.monitor(ctx)...)
+	return slices.Concat(all, findings, c.network(ctx, report), c.files(), c.profiles(), c.nats(ctx), c.monitor(ctx))
 }
 
 // coordinator fetches the coordinator's own report; nil: there is none.
-func (c Config) coordinator(ctx context.Context) ([]health.Result, *health.Report) {
+func (c Config) coordinator(ctx context.Context) (results, *health.Report) {
 	cl, err := client.New(client.Config{URL: c.URL, Token: c.Token, CA: c.CA})
 	if err != nil {
-		return []health.Result{health.Failed("coordinator", "correct AO_URL, AO_TOKEN or AO_CA", "%v", err)}, nil
+		return results{health.Failed("coordinator", "correct AO_URL, AO_TOKEN or AO_CA", "%v", err)}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	_, err = cl.Get(ctx, nil, "ready") // this connects, so the next answer measures the clock without that delay
 	refused := new(client.APIError)
 	if err != nil && !errors.As(err, &refused) {
-		return []health.Result{
-				health.Failed("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA", "%v",
-					err)},
-			nil
+		return results{health.Failed("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA",
+			"%v", err)}, nil
 	}
 	asked := time.Now()
 	doc, err := cl.Get(ctx, nil, "doctor")
 	took := time.Since(asked)
 	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
-		return []health.Result{
-			health.Failed("coordinator", "set AO_TOKEN to a token of this coordinator with scope admin; 'ao tokens "+
-				"create' creates one", "the coordinator refuses the token: %v", err)}, nil
+		return results{health.Failed("coordinator", "set AO_TOKEN to a token of this coordinator with scope admin; "+
+			"'ao tokens create' creates one", "the coordinator refuses the token: %v", err)}, nil
 	}
 	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized ||
 		refused.Status == http.StatusForbidden) {
-		return []health.Result{
-			health.Skipped("coordinator", "set AO_TOKEN to a token with scope admin",
-				"the coordinator answers, but its report needs another token: %v", err)}, nil
+		return results{health.Skipped("coordinator", "set AO_TOKEN to a token with scope admin",
+			"the coordinator answers, but its report needs another token: %v", err)}, nil
 	}
 	if err != nil {
-		return []health.Result{health.Failed("coordinator", "check its log; an older version has no report",
+		return results{health.Failed("coordinator", "check its log; an older version has no report",
 			"the coordinator answers, but gives no report: %v", err)}, nil
 	}
 	var r health.Report
 	if err := json.Unmarshal(doc, &r); err != nil || r.At.IsZero() {
-		return []health.Result{
-			health.Failed("coordinator", "use the ao of the coordinator's version",
-				"the coordinator's report cannot be read: %.200s", doc)}, nil
+		return results{health.Failed("coordinator", "use the ao of the coordinator's version",
+			"the coordinator's report cannot be read: %.200s", doc)}, nil
 	}
-	all := []health.Result{health.Passed("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go,
+	all := results{health.Passed("coordinator", "version %s (%s) on %s answers in %v", r.Version, r.Go,
 		r.Host, took.Round(time.Millisecond))}
 	if r.Version != version.Current() && r.Version != version.Unknown && version.Current() != version.Unknown {
 		all = append(all, health.Warned("versions", "use the ao of the coordinator's version",
@@ -96,7 +90,7 @@ func (c Config) coordinator(ctx context.Context) ([]health.Result, *health.Repor
 }
 
 // network checks who can reach the coordinator at its addresses.
-func (c Config) network(ctx context.Context, r *health.Report) (all []health.Result) {
+func (c Config) network(ctx context.Context, r *health.Report) (all results) {
 	base := cmp.Or(c.URL, client.DefaultURL)
 	if host := hostOf(base); r != nil && !local(host) {
 		if anonymous, err := client.New(client.Config{URL: c.URL, CA: c.CA}); err == nil {
@@ -141,7 +135,7 @@ func (c Config) network(ctx context.Context, r *health.Report) (all []health.Res
 }
 
 // exposed checks whether a coordinator in a private network can also be reached at this machine's other addresses.
-func exposed(ctx context.Context, base string) []health.Result {
+func exposed(ctx context.Context, base string) results {
 	u, err := url.Parse(base)
 	addrs, listed := net.InterfaceAddrs()
 	if err != nil || listed != nil || u.Scheme != "http" {
@@ -162,10 +156,9 @@ func exposed(ctx context.Context, base string) []health.Result {
 		}
 		if res, err := httpClient.Do(req); err == nil {
 			_ = res.Body.Close()
-			return []health.Result{
-				health.Warned("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and AO_TLS_KEY and "+
-					"unset AO_PRIVATE_NETWORK", "unencrypted HTTP can be reached at %s, outside the private network "+
-					"that AO_PRIVATE_NETWORK promises", at.Host)}
+			return results{health.Warned("tls", "publish its port on 127.0.0.1 only, or set AO_TLS_CERT and "+
+				"AO_TLS_KEY and unset AO_PRIVATE_NETWORK", "unencrypted HTTP can be reached at %s, outside the "+
+				"private network that AO_PRIVATE_NETWORK promises", at.Host)}
 		}
 	}
 	return nil
@@ -190,7 +183,7 @@ func hostOf(raw string) string {
 }
 
 // files checks the secret files and the data folder that the environment names.
-func (c Config) files() (all []health.Result) {
+func (c Config) files() (all results) {
 	for _, name := range []string{"AO_API_TOKENS", "AO_NATS_CREDS", "AO_NATS_KEY", "AO_TLS_KEY"} {
 		if path := c.Env(name); path != "" {
 			all = append(all, health.Secret(name, path))
@@ -211,22 +204,21 @@ func (c Config) files() (all []health.Result) {
 }
 
 // nats connects to NATS with the given credentials, and without any.
-func (c Config) nats(ctx context.Context) (all []health.Result) {
+func (c Config) nats(ctx context.Context) (all results) {
 	address, creds := c.Env("AO_NATS_URL"), c.Env("AO_NATS_CREDS")
 	switch {
 	case address == config.Embed:
 		return nil // the coordinator reports it
 	case address == "" && creds == "":
-		return []health.Result{
-			health.Skipped("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them",
-				"NATS and the permissions of its users: the environment names no server")}
+		return results{health.Skipped("nats", "set AO_NATS_URL and AO_NATS_CREDS as a worker or coordinator has them",
+			"NATS and the permissions of its users: the environment names no server")}
 	}
 	login := bus.Login{Creds: creds, CA: c.Env("AO_NATS_CA"), Cert: c.Env("AO_NATS_CERT"), Key: c.Env("AO_NATS_KEY")}
 	return checkNATS(ctx, cmp.Or(address, config.NATSURL.Default), login)
 }
 
 // monitor asks a NATS server's monitoring port how it syncs to disk.
-func (c Config) monitor(ctx context.Context) []health.Result {
+func (c Config) monitor(ctx context.Context) results {
 	if c.Monitor == "" {
 		return nil
 	}
@@ -255,16 +247,13 @@ func (c Config) monitor(ctx context.Context) []health.Result {
 	}
 	switch {
 	case err != nil:
-		return []health.Result{
-			health.Failed("nats-sync", "name the monitoring port of a nats-server (http_port), such as "+
-				"http://127.0.0.1:8222", "%s/varz: %v", c.Monitor, err)}
+		return results{health.Failed("nats-sync", "name the monitoring port of a nats-server (http_port), such as "+
+			"http://127.0.0.1:8222", "%s/varz: %v", c.Monitor, err)}
 	case v.JetStream.Config == nil:
-		return []health.Result{
-			health.Failed("nats-sync", "start it with JetStream (nats-server -js)",
-				"the NATS server at %s has no JetStream", c.Monitor)}
+		return results{health.Failed("nats-sync", "start it with JetStream (nats-server -js)",
+			"the NATS server at %s has no JetStream", c.Monitor)}
 	}
-	all := []health.Result{
-		health.NATS(v.Version), health.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
+	all := results{health.NATS(v.Version), health.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
 	if j := v.JetStream.Config; !j.Always {
 		return append(all, health.Warned("nats-sync", "set sync_interval: always in its configuration, as "+
 			"nats/server.conf has", "NATS syncs to disk every %v: a power failure loses what was accepted since the "+

@@ -18,17 +18,16 @@ import (
 
 // checkNATS connects to a NATS server with this login. It checks the server's version, whether the server accepts
 // clients without a login, and whether the credential has more permissions than its role needs.
-func checkNATS(ctx context.Context, address string, login bus.Login) (all []health.Result) {
+func checkNATS(ctx context.Context, address string, login bus.Login) (all results) {
 	opts, err := login.Options()
 	if err != nil {
-		return []health.Result{health.Failed("nats", "fix the credential or its files", "%v", err)}
+		return results{health.Failed("nats", "fix the credential or its files", "%v", err)}
 	}
 	d := &denials{}
 	nc, err := d.connect(address, opts...)
 	if err != nil {
-		return []health.Result{
-			health.Failed("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
-				"NATS at %s: %s", redacted(address), bus.Describe(err))}
+		return results{health.Failed("nats", "start NATS, or correct AO_NATS_URL, AO_NATS_CREDS and AO_NATS_CA",
+			"NATS at %s: %s", redacted(address), bus.Describe(err))}
 	}
 	defer nc.Close()
 	all = append(all, health.NATS(nc.ConnectedServerVersion()))
@@ -102,21 +101,19 @@ func (d *denials) refused(nc *nats.Conn, do func() error) bool {
 
 // checkPermissions tries operations that no worker and no publisher needs. None of them changes anything, even if
 // allowed.
-func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds string) []health.Result {
+func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds string) results {
 	text, err := os.ReadFile(creds)
 	if err != nil {
 		return nil // already reported by the connection
 	}
 	user, err := users.Read("", text)
 	if err != nil || user.Role == "" {
-		return []health.Result{
-			health.Skipped("rights", "use the files that 'ao init' creates",
-				"permissions of %s: the file does not name its role", creds)}
+		return results{health.Skipped("rights", "use the files that 'ao init' creates",
+			"permissions of %s: the file does not name its role", creds)}
 	}
 	if user.Role == users.Coordinator {
-		return []health.Result{
-			health.Passed("rights", "%s belongs to a coordinator and has full access; keep it away from workers",
-				creds)}
+		return results{health.Passed("rights",
+			"%s belongs to a coordinator and has full access; keep it away from workers", creds)}
 	}
 	var excess []string
 	for _, subject := range []string{">", "_INBOX.>", "ao.>", "$JS.>"} {
@@ -142,14 +139,13 @@ func (d *denials) checkPermissions(ctx context.Context, nc *nats.Conn, creds str
 		}
 	}
 	if len(excess) > 0 {
-		return []health.Result{
-			health.Failed("rights", "create users with 'ao init' and have the server use its nats/users.conf",
-				"%s belongs to a %s but has permissions it must not have: %s", creds, user.Role,
-				strings.Join(excess, ", "))}
+		return results{health.Failed("rights",
+			"create users with 'ao init' and have the server use its nats/users.conf",
+			"%s belongs to a %s but has permissions it must not have: %s", creds, user.Role,
+			strings.Join(excess, ", "))}
 	}
-	return []health.Result{
-		health.Passed("rights", "%s belongs to a %s and has no permissions that a %s does not need",
-			creds, user.Role, user.Role)}
+	return results{health.Passed("rights", "%s belongs to a %s and has no permissions that a %s does not need",
+		creds, user.Role, user.Role)}
 }
 
 // redacted removes user and password from addresses.

@@ -15,7 +15,7 @@ import (
 
 // profiles checks that the profiles of this environment can be read and that their programs exist. The worker checks
 // everything else when it starts.
-func (c Config) profiles() (all []health.Result) {
+func (c Config) profiles() (all results) {
 	dir := c.Env("AO_PROFILES_DIR")
 	if dir == "" {
 		return nil
@@ -25,8 +25,8 @@ func (c Config) profiles() (all []health.Result) {
 	if len(names) == 0 {
 		files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 		if _, stat := os.Stat(dir); err != nil || stat != nil {
-			return []health.Result{
-				health.Failed("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read", dir)}
+			return results{health.Failed("profiles", "correct AO_PROFILES_DIR", "AO_PROFILES_DIR %s cannot be read",
+				dir)}
 		}
 		for _, f := range files {
 			names = append(names, strings.TrimSuffix(filepath.Base(f), ".json"))
