@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"ao/shared/clock"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"ao/nats/stream"
+	"ao/shared/clock"
 	"ao/shared/fault"
 )
 

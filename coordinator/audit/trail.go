@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"ao/shared/clock"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"ao/shared/clock"
 	"ao/shared/strictjson"
 )
 

@@ -1,7 +1,6 @@
 package highwater
 
 import (
-	"ao/shared/clock"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"ao/nats/stream"
+	"ao/shared/clock"
 )
 
 // unresolved reports whether the runs that the last damage affects are not known yet.

@@ -1,7 +1,6 @@
 package highwater
 
 import (
-	"ao/shared/clock"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,6 +12,7 @@ import (
 
 	"ao/nats/stream"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 )
 

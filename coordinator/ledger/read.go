@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"ao/shared/clock"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -10,6 +9,7 @@ import (
 	"ao/coordinator/highwater"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 )
 

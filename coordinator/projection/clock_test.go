@@ -1,9 +1,10 @@
 package projection
 
 import (
-	"ao/shared/run"
 	"testing"
 	"time"
+
+	"ao/shared/run"
 )
 
 // A worker's clock may be wrong by years; how long history is kept does not depend on it.

@@ -1,7 +1,6 @@
 package runners
 
 import (
-	"ao/shared/clock"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/runnerapi"
 )
 

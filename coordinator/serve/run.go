@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"ao/shared/clock"
 	"cmp"
 	"context"
 	"errors"
@@ -28,6 +27,7 @@ import (
 	"ao/coordinator/natsapi"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
+	"ao/shared/clock"
 	"ao/shared/config"
 	"ao/shared/fault"
 	"ao/shared/httpserver"

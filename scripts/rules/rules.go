@@ -59,6 +59,7 @@ var All = []Rule{
 	{"short sentences on pages", "readers lose a long sentence's beginning before its end", shortSentences},
 	{"short sentences in comments", "whoever reads a comment wants to go on with the code", shortComments},
 	{"no assignment in an if", "readers take it for a declaration", plainIf},
+	{"imports stand in groups", "readers tell the standard library, ours and other modules apart", importGroups},
 	{"cited documents exist", "a reference to a document that is not in the repository leads nowhere", citations},
 	{"scripts are executable", "each has its executable bit and valid syntax", scripts},
 }

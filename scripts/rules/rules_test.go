@@ -284,6 +284,12 @@ func TestRulesBite(t *testing.T) {
 		{"a declaration in an if", "shared/run/r.go",
 			file("package run\n\nfunc f() {\n\tif x := y; x {\n\t}\n}\n"), ""},
 
+		{"imports in one group", "shared/run/r.go",
+			file("package run\n\nimport (\n\t\"ao/shared/fault\"\n\t\"fmt\"\n)\n"),
+			"r.go:5: put an empty line before the import of \"fmt\""},
+		{"imports in groups", "shared/run/r.go",
+			file("package run\n\nimport (\n\t\"fmt\"\n\n\t\"ao/shared/fault\"\n)\n"), ""},
+
 		{"a section of a contract", "shared/run/r.go",
 			file("package run\n\n// f is what contract\n// section 4 says.\nfunc f() {}\n"),
 			"r.go:3: contract section 4 is not in the repository"},

@@ -49,6 +49,27 @@ func plainIf(h *House, say reporter) {
 	}
 }
 
+// importGroups requires an empty line between imports of the standard library, of ours and of other modules.
+func importGroups(h *House, say reporter) {
+	for _, f := range h.Files {
+		if f.Go == nil {
+			continue
+		}
+		origin, line := "", 0
+		for _, spec := range f.Go.Imports {
+			first, _, _ := strings.Cut(strings.Trim(spec.Path.Value, `"`), "/")
+			was, before := origin, line
+			origin, line = "std", f.fset.Position(spec.Pos()).Line
+			if first == "ao" || strings.Contains(first, ".") {
+				origin = map[bool]string{true: "ours", false: "others"}[first == "ao"]
+			}
+			if origin != was && line == before+1 && before > 0 {
+				say("%s:%d: put an empty line before the import of %s", f.Path, line, spec.Path.Value)
+			}
+		}
+	}
+}
+
 // Citations of documents in comments.
 var (
 	citedSection  = regexp.MustCompile(`(?i)\b(?:contract|design)(?:'s)? sections? \d+`)

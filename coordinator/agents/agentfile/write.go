@@ -1,7 +1,6 @@
 package agentfile
 
 import (
-	"ao/shared/clock"
 	"context"
 	"errors"
 	"io/fs"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ao/shared/clock"
 )
 
 // write is a change of one file's text.

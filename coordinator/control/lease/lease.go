@@ -2,13 +2,13 @@
 package lease
 
 import (
-	"ao/shared/clock"
 	"context"
 	"sync"
 	"time"
 
 	"ao/coordinator/control/pool"
 	"ao/coordinator/projection"
+	"ao/shared/clock"
 	"ao/shared/runnerapi"
 )
 

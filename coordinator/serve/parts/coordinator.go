@@ -4,7 +4,6 @@
 package parts
 
 import (
-	"ao/shared/clock"
 	"cmp"
 	"context"
 	"log/slog"
@@ -41,6 +40,7 @@ import (
 	"ao/coordinator/workerapi"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/metric"
 	"ao/shared/run"

@@ -1,7 +1,6 @@
 package parts
 
 import (
-	"ao/shared/clock"
 	"context"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/nats/subject"
+	"ao/shared/clock"
 
 	"golang.org/x/sync/errgroup"
 )

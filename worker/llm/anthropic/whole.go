@@ -3,10 +3,11 @@ package anthropic
 import (
 	"cmp"
 	"encoding/json"
-	sdk "github.com/anthropics/anthropic-sdk-go"
 
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
 )
 
 // addWhole adds an answer that was not streamed.
