@@ -1,5 +1,10 @@
 package projection
 
+import (
+	"iter"
+	"slices"
+)
+
 // ActiveRuns are the runs that have not ended, and the waitlists they are in.
 type ActiveRuns struct{ p *Projection }
 
@@ -19,63 +24,60 @@ func (x *ActiveRuns) Counts() (waiting, begun, ended int) {
 	return waiting, begun, ended
 }
 
-// Pending calls f with the runs that wait for a runner until f returns false. They are queued and unclaimed, or it is
-// their turn to be queued. The runs are of one moment; f may take its time.
-func (x *ActiveRuns) Pending(f func(Active) bool) {
-	each(x.p, func(r *row) bool {
+// Pending yields the runs that wait for a runner: queued and unclaimed ones, and those whose turn it is to be queued.
+// The runs are of one moment; their reader may take its time.
+func (x *ActiveRuns) Pending() iter.Seq[Active] {
+	return openRuns(x.p, func(r *row) bool {
 		a := r.live.snap
 		return a.Claim == nil && (a.QueuedSeq != 0 || r.session.turn() == r)
-	}, f)
+	})
 }
 
-// Unclaimed calls f with all open runs that are not claimed, until f returns false. The runs are of one moment.
-func (x *ActiveRuns) Unclaimed(f func(Active) bool) {
-	each(x.p, func(r *row) bool { return r.live.snap.Claim == nil }, f)
+// Unclaimed yields all open runs that are not claimed. The runs are of one moment.
+func (x *ActiveRuns) Unclaimed() iter.Seq[Active] {
+	return openRuns(x.p, func(r *row) bool { return r.live.snap.Claim == nil })
 }
 
-// Claimed calls f with the claimed runs, in the order of their claims, until f returns false. The cost does not depend
-// on how many runs wait.
-func (x *ActiveRuns) Claimed(f func(Active) bool) {
-	forEach(read(x.p, func(f *reducer) (all []*Active) {
+// Claimed yields the claimed runs, in the order of their claims. The cost does not depend on how many runs wait.
+func (x *ActiveRuns) Claimed() iter.Seq[Active] {
+	return actives(read(x.p, func(f *reducer) (all []*Active) {
 		for r := f.waitlists.claimed.first; r != nil; r = r.live.behind {
 			all = append(all, r.live.snap)
 		}
 		return all
-	}), f)
+	}))
 }
 
 // ClaimedBy returns the attempts claimed by a runner that has not done its part of them.
 func (x *ActiveRuns) ClaimedBy(runner string) (all []Active) {
-	x.Claimed(func(a Active) bool {
+	for a := range x.Claimed() {
 		if a.Claim.RunnerID == runner && a.UnverifiedSeq == 0 {
 			all = append(all, a)
 		}
-		return true
-	})
+	}
 	return all
 }
 
 // ClaimedCounts returns how many such attempts each runner has.
 func (x *ActiveRuns) ClaimedCounts() map[string]int {
 	n := map[string]int{}
-	x.Claimed(func(a Active) bool {
+	for a := range x.Claimed() {
 		if a.UnverifiedSeq == 0 {
 			n[a.Claim.RunnerID]++
 		}
-		return true
-	})
+	}
 	return n
 }
 
-func each(p *Projection, want func(*row) bool, f func(Active) bool) {
-	forEach(read(p, func(f *reducer) (all []*Active) {
+func openRuns(p *Projection, want func(*row) bool) iter.Seq[Active] {
+	return actives(read(p, func(f *reducer) (all []*Active) {
 		for r := f.head; r != nil; r = r.live.next {
 			if want(r) {
 				all = append(all, r.live.snap)
 			}
 		}
 		return all
-	}), f)
+	}))
 }
 
 // Waitlists returns the queues with waiting runs, in no order, and what is not queued yet. The cost grows
@@ -101,22 +103,17 @@ func (x *ActiveRuns) HasWaiting(queue string) bool {
 
 // UnwrittenEnds returns the attempts whose end record another record carries and that have none of their own yet.
 func (x *ActiveRuns) UnwrittenEnds() (all []Active) {
-	x.Claimed(func(a Active) bool {
+	for a := range x.Claimed() {
 		if a.CarriedEndSeq != 0 {
 			all = append(all, a)
 		}
-		return true
-	})
+	}
 	return all
 }
 
 // UnverifiedResults returns all attempts with a reported result that is not checked yet.
-func (x *ActiveRuns) UnverifiedResults() (all []Active) {
-	each(x.p, func(r *row) bool { return r.live.snap.UnverifiedSeq != 0 }, func(a Active) bool {
-		all = append(all, a)
-		return true
-	})
-	return all
+func (x *ActiveRuns) UnverifiedResults() []Active {
+	return slices.Collect(openRuns(x.p, func(r *row) bool { return r.live.snap.UnverifiedSeq != 0 }))
 }
 
 // Reservations returns all runs that another record carries and that have no record of their own yet.

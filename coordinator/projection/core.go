@@ -2,6 +2,7 @@ package projection
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -337,10 +338,12 @@ func (p *Projection) signal(e Effect) {
 	}
 }
 
-func forEach(all []*Active, f func(Active) bool) {
-	for _, a := range all {
-		if !f(*a) {
-			return
+func actives(all []*Active) iter.Seq[Active] {
+	return func(yield func(Active) bool) {
+		for _, a := range all {
+			if !yield(*a) {
+				return
+			}
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 			j.Eligible()
 			j.NewResults()
 			j.NewCallbacks()
-			j.StoppingTrees(func(Active) bool { return true })
+			j.StoppingTrees()
 		}
 	}
 	got = 0

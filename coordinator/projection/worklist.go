@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -13,8 +14,7 @@ type Worklist struct{ p *Projection }
 
 // NewCallbacks returns the parents that became ready for a callback since the last call.
 func (x *Worklist) NewCallbacks() []PendingCallback {
-	return change(x.p, func(f *reducer) []PendingCallback {
-		var all []PendingCallback
+	return change(x.p, func(f *reducer) (all []PendingCallback) {
 		for _, s := range f.callbacks.due {
 			s.due = false
 			if o, ok := f.callbacks.pendingCallback(s, time.Now()); ok {
@@ -134,8 +134,7 @@ func (x *Worklist) Prunable(keep int, old, called time.Time) uint64 {
 
 // Eligible returns accepted runs that became the next turn of a session with nothing open, since the last call.
 func (x *Worklist) Eligible() []Active {
-	return change(x.p, func(f *reducer) []Active {
-		var all []Active
+	return change(x.p, func(f *reducer) (all []Active) {
 		for _, r := range f.fresh {
 			if r.live == nil {
 				continue
@@ -176,16 +175,15 @@ func (x *Worklist) NewResults() []Active {
 	})
 }
 
-// StoppingTrees calls f with the open runs that are to be stopped with their tree, in no order, until f returns false.
-func (x *Worklist) StoppingTrees(f func(Active) bool) {
-	forEach(change(x.p, func(f *reducer) []*Active {
+// StoppingTrees yields the open runs that are to be stopped with their tree, in no order.
+func (x *Worklist) StoppingTrees() iter.Seq[Active] {
+	return actives(change(x.p, func(f *reducer) (all []*Active) {
 		f.trees.changed = false
-		all := make([]*Active, 0, len(f.trees.stopping))
 		for r := range f.trees.stopping {
 			all = append(all, r.live.snap)
 		}
 		return all
-	}), f)
+	}))
 }
 
 // SuppressedCallbacks returns ended children whose parent is not called back, with what the record of that needs:

@@ -1,6 +1,7 @@
 package runners
 
 import (
+	"iter"
 	"sync"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 // Carried knows which definitions of runners' agents accepted runs carry that have not ended.
 type Carried struct {
 	History interface {
-		Pending(func(projection.Active) bool)
-		Claimed(func(projection.Active) bool)
+		Pending() iter.Seq[projection.Active]
+		Claimed() iter.Seq[projection.Active]
 		Confirmed() bool
 	}
 
@@ -34,14 +35,11 @@ func (c *Carried) Unused(r runnerapi.Runner) (unused []string) {
 	defer c.mu.Unlock()
 	if time.Since(c.at) >= carriedEvery {
 		hashes := map[string]bool{}
-		note := func(a projection.Active) bool {
-			if a.Spec.Owner != "" {
+		for _, all := range []iter.Seq[projection.Active]{c.History.Pending(), c.History.Claimed()} {
+			for a := range all {
 				hashes[a.Spec.Owner] = true
 			}
-			return true
 		}
-		c.History.Pending(note)
-		c.History.Claimed(note)
 		c.hashes, c.at = hashes, time.Now()
 	}
 	for _, older := range r.OlderHashes {

@@ -387,21 +387,24 @@ func (o *oracle) stuck() {
 		if err := c.mark.Held(); err != nil {
 			o.fail("stuck: nothing starts by %s: %v", c.name, err)
 		}
-		say := func(a projection.Active) bool {
+		say := func(a projection.Active) {
 			if len(o.wrong) < before+3 {
 				o.fail("stuck: run %s of session %s is %s for %s: attempt %d, queued %d, claimed %d, offered %d, "+
 					"carried %d", a.Spec.ID, a.Spec.SessionID, a.Status, c.name, a.Attempt, a.QueuedSeq, a.ClaimSeq,
 					a.UnverifiedSeq, a.CarriedEndSeq)
 			}
-			return true
 		}
 		for _, id := range o.order {
 			if a, ok := c.history.Active(id); ok {
 				say(a)
 			}
 		}
-		c.history.Pending(say)
-		c.history.Claimed(say)
+		for a := range c.history.Pending() {
+			say(a)
+		}
+		for a := range c.history.Claimed() {
+			say(a)
+		}
 		for _, due := range c.history.DueCallbacks() {
 			o.fail("stuck: session %s is not called back", due.Session)
 		}

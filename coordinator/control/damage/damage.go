@@ -5,6 +5,7 @@ package damage
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -32,8 +33,8 @@ type Controller struct {
 		Resolve(ctx context.Context, failed, lost []highwater.Run) error
 	}
 	History interface {
-		Unclaimed(f func(projection.Active) bool) // also those that wait for their session's turn
-		Claimed(f func(projection.Active) bool)
+		Unclaimed() iter.Seq[projection.Active] // also those that wait for their session's turn
+		Claimed() iter.Seq[projection.Active]
 		// runs that were claimed or had ended in a history that was replaced, and are not so now
 		FormerRuns(f func(id string, was run.Status, missing bool))
 		DropFormer()
@@ -69,13 +70,12 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 		return err
 	}
 	failed := slices.Collect(maps.Values(c.failed))
-	c.History.Claimed(func(a projection.Active) bool {
+	for a := range c.History.Claimed() {
 		open := !a.Stopping && a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0
 		if open && c.Mark.Affects(a.ClaimSeq) && !c.Evidence.Named(a.Key) {
 			failed = append(failed, highwater.Run{ID: a.Spec.ID, Was: string(former[a.Spec.ID]), Evidence: unnamed})
 		}
-		return true
-	})
+	}
 	if err := c.Mark.Resolve(ctx, failed, lost); err != nil {
 		return err
 	}
@@ -91,12 +91,11 @@ const unnamed = "it was claimed, and no heartbeat names it"
 // failBegun fails the unclaimed runs that had begun. It does so again if the end was not written, or is lost, too.
 func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status) error {
 	var waiting []projection.Active
-	c.History.Unclaimed(func(a projection.Active) bool {
+	for a := range c.History.Unclaimed() {
 		if c.Mark.Affects(a.FirstSeq) {
 			waiting = append(waiting, a)
 		}
-		return true
-	})
+	}
 	all := make([]highwater.Run, len(waiting))
 	var g errgroup.Group
 	g.SetLimit(16)

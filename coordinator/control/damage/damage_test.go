@@ -3,7 +3,9 @@ package damage
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,12 +24,13 @@ type history struct {
 	resolved  []highwater.Run
 }
 
-func (h *history) Unclaimed(f func(projection.Active) bool) {
-	if !h.ended {
-		f(projection.Active{Spec: &run.Spec{ID: "run_1", SessionID: "ses_1"}, FirstSeq: 1})
+func (h *history) Unclaimed() iter.Seq[projection.Active] {
+	if h.ended {
+		return slices.Values([]projection.Active{})
 	}
+	return slices.Values([]projection.Active{{Spec: &run.Spec{ID: "run_1", SessionID: "ses_1"}, FirstSeq: 1}})
 }
-func (h *history) Claimed(func(projection.Active) bool) {}
+func (h *history) Claimed() iter.Seq[projection.Active] { return slices.Values([]projection.Active{}) }
 func (h *history) FormerRuns(f func(id string, was run.Status, missing bool)) {
 	f("run_1", run.Claimed, false)
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -31,7 +32,7 @@ type Controller struct {
 	History interface {
 		Active(id string) (projection.Active, bool)
 		Eligible() []projection.Active // whose turn has come since the last call
-		Pending(func(projection.Active) bool)
+		Pending() iter.Seq[projection.Active]
 		Confirmed() bool
 		WasDeleted(session string) bool
 		CannotStart(run string) bool

@@ -240,9 +240,9 @@ func (c *Controller) sweep(ctx context.Context) {
 	queues := map[string]time.Time{}
 	var due []projection.Active
 	var expired []unplaceable
-	c.History.Pending(func(a projection.Active) bool {
+	for a := range c.History.Pending() {
 		if ctx.Err() != nil {
-			return false
+			break
 		}
 		w, matched := c.waitOf(a, now)
 		waits[a.Spec.ID] = w
@@ -252,15 +252,14 @@ func (c *Controller) sweep(ctx context.Context) {
 				!c.Fleet.IsMade(w.queue) { // its queue may have been removed elsewhere when the run was queued
 				due = append(due, a)
 			}
-			return true
+			continue
 		}
 		since := c.unmatchedSince(w.queue, now)
 		queues[w.queue] = since
 		if now.Sub(since) >= c.NoMatch && now.Sub(w.since) >= c.NoMatch {
 			expired = append(expired, unplaceable{a, c.expired(a)})
 		}
-		return true
-	})
+	}
 	c.mu.Lock()
 	c.waits, c.unmatched = waits, queues
 	c.mu.Unlock()

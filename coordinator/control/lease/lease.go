@@ -3,6 +3,7 @@ package lease
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 
@@ -29,7 +30,7 @@ type Controller struct {
 type Config struct {
 	History interface {
 		Active(id string) (projection.Active, bool)
-		Claimed(func(projection.Active) bool)
+		Claimed() iter.Seq[projection.Active]
 		ExpireIdle(lease time.Duration)
 		Confirmed() bool
 	}
@@ -70,13 +71,11 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	}
 	c.History.ExpireIdle(c.Heartbeats.lease)
 	var underway []projection.Active
-	c.History.Claimed(func(a projection.Active) bool {
-		if a.UnverifiedSeq == 0 &&
-			a.CarriedEndSeq == 0 { // otherwise its worker is done, or the attempt has none any more
+	for a := range c.History.Claimed() {
+		if a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0 { // else its worker is done, or it has none any more
 			underway = append(underway, a)
 		}
-		return true
-	})
+	}
 	expired := c.Heartbeats.expired(underway)
 	for _, a := range c.stopping(underway) {
 		go c.Commands.SendStop(ctx, a)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"log/slog"
 	"maps"
 	"math"
@@ -38,7 +39,7 @@ type ControllerConfig struct {
 	}
 	History interface {
 		Active(id string) (projection.Active, bool)
-		Pending(f func(projection.Active) bool)
+		Pending() iter.Seq[projection.Active]
 		HasWaiting(name string) bool
 		Confirmed() bool
 		Rebuilds() uint64              // counts the times it was replaced
@@ -131,14 +132,13 @@ func (t *Controller) reconcileConsumers(ctx context.Context, age time.Duration) 
 func (t *Controller) oldest(skip map[string]uint64, age time.Duration) map[string]projection.Active {
 	oldest := map[string]projection.Active{}
 	settled := time.Now().Add(-age)
-	t.cfg.History.Pending(func(a projection.Active) bool {
+	for a := range t.cfg.History.Pending() {
 		at, ok := oldest[a.Queue]
 		if a.Queue != "" && a.QueuedSeq > skip[a.Queue] && (!ok || a.QueuedSeq < at.QueuedSeq) &&
 			!a.Spec.CreatedAt.After(settled) {
 			oldest[a.Queue] = a
 		}
-		return true
-	})
+	}
 	return oldest
 }
 

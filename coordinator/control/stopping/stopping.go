@@ -4,6 +4,7 @@ package stopping
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -22,7 +23,7 @@ import (
 type Controller struct {
 	History interface {
 		Confirmed() bool
-		StoppingTrees(func(projection.Active) bool)
+		StoppingTrees() iter.Seq[projection.Active]
 		SuppressedCallbacks() []projection.PendingCallback
 	}
 	Ends interface {
@@ -110,7 +111,7 @@ func (c *Controller) due() []projection.Active {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sent := make(map[string]bool, len(c.sent))
-	c.History.StoppingTrees(func(a projection.Active) bool {
+	for a := range c.History.StoppingTrees() {
 		switch {
 		case a.Claim == nil && a.QueuedSeq == 0:
 			classes[2] = append(classes[2], a)
@@ -122,8 +123,7 @@ func (c *Controller) due() []projection.Active {
 			// otherwise a coordinator is ending it
 			classes[0] = append(classes[0], a)
 		}
-		return true
-	})
+	}
 	c.sent = sent
 	return slices.Concat(classes[0], classes[1], classes[2])
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"ao/coordinator/projection"
@@ -45,7 +46,7 @@ type History interface {
 	Open(session string) []projection.Active
 	Affinity(session string) run.Demands
 	Ahead(id string) (n int, since time.Time, ok bool)
-	Claimed(f func(projection.Active) bool)
+	Claimed() iter.Seq[projection.Active]
 }
 
 // span returns a duration as a person reads it: three digits or so.

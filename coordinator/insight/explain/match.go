@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"ao/coordinator/projection"
 	"ao/shared/runnerapi"
 )
 
@@ -121,13 +120,12 @@ func (x *Explainer) candidates(w runnerapi.RoutingKey) crowd { return x.look(w, 
 
 func (x *Explainer) look(w runnerapi.RoutingKey, model string) (all crowd) {
 	holders := map[string][]Holder{}
-	x.History.Claimed(func(a projection.Active) bool {
+	for a := range x.History.Claimed() {
 		if a.UnverifiedSeq == 0 && a.Claim.RunnerID != "" { // else its slot is free again
 			holders[a.Claim.RunnerID] = append(holders[a.Claim.RunnerID],
 				Holder{a.Spec.ID, a.Spec.Agent, a.Claim.At.UTC()})
 		}
-		return true
-	})
+	}
 	for _, m := range x.Members() {
 		if m.Status == runnerapi.Left {
 			continue

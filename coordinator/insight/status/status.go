@@ -4,6 +4,7 @@ package status
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -65,7 +66,7 @@ type Overview struct {
 		Seq() uint64
 		Totals() projection.Totals
 		Counts() (waiting, begun, ended int)
-		Claimed(f func(projection.Active) bool)
+		Claimed() iter.Seq[projection.Active]
 		Waitlists() (queues []projection.Waitlist, apart projection.Waitlist)
 	}
 	Past    interface{ WaitOwnWrites(ctx context.Context) }
@@ -88,7 +89,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 		Runners: map[string]int{}, Pending: o.MaxPending}
 	s.Runs.Pending, _, s.Runs.Ended = o.History.Counts()
 	busy := map[string]int{}
-	o.History.Claimed(func(a projection.Active) bool {
+	for a := range o.History.Claimed() {
 		if a.UnverifiedSeq == 0 {
 			busy[a.Claim.RunnerID]++
 		}
@@ -100,8 +101,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 		default:
 			s.Runs.Claimed++
 		}
-		return true
-	})
+	}
 	queues, unqueued := o.History.Waitlists()
 	s.Unqueued = waitingIn(unqueued)
 	wants := o.Queues.Wants() // in use, or that a runner takes from
