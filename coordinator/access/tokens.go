@@ -120,14 +120,14 @@ func (t *Tokens) current() []Entry {
 		now = nil
 	}
 	t.mu.RLock()
-	all, same := t.all, sameFile(now, t.fileInfo)
+	all, same := t.all, SameFile(now, t.fileInfo)
 	t.mu.RUnlock()
 	if same {
 		return all
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if sameFile(now, t.fileInfo) {
+	if SameFile(now, t.fileInfo) {
 		return t.all
 	}
 	read, seen, err := readFile(t.path)
@@ -141,8 +141,8 @@ func (t *Tokens) current() []Entry {
 	return t.all
 }
 
-// sameFile reports whether a file is unchanged.
-func sameFile(a, b fs.FileInfo) bool {
+// SameFile reports whether a file is unchanged.
+func SameFile(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
 	}

@@ -86,9 +86,7 @@ func (s *Store) Get(ctx context.Context, name, side string) (Draft, error) {
 	return draft(text, rev), nil
 }
 
-func draft(text []byte, rev uint64) Draft {
-	return Draft{string(text), strconv.FormatUint(rev, 10)}
-}
+func draft(text []byte, rev uint64) Draft { return Draft{string(text), strconv.FormatUint(rev, 10)} }
 
 func errNone(name, side string) error {
 	return fault.Newf(fault.NotFound, "Agent %q has no draft of its %s schema", name, side).With("agent_name", name)

@@ -109,8 +109,7 @@ func New(cfg Config) *API {
 
 // handlers makes the handlers of each noun.
 func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
-	streams := &streamsAPI{history: cfg.History, runs: cfg.Runs, guard: guard, limit: a.streamLimit, ends: a.ends,
-		beat: cfg.KeepAlive, log: cfg.Log}
+	streams := &streamsAPI{cfg.History, cfg.Runs, guard, a.streamLimit, a.ends, cfg.KeepAlive, cfg.Log}
 	mcp := mcpapi.New(mcpapi.Config{
 		Runs: cfg.Runs, Sessions: cfg.Sessions, Agents: cfg.Agents, Schemas: cfg.Schemas, History: cfg.History,
 		Waiting: a.ends.waiting, ReserveStream: a.streamLimit.reserve, KeepAlive: cfg.KeepAlive, Audit: cfg.Audit,
@@ -122,7 +121,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		runs: &runsAPI{runs: cfg.Runs, more: cfg.Bulk, sessions: cfg.Sessions, streams: streams, audit: audited,
 			ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
 		bulk:      &bulkAPI{cfg.Bulk, audited},
-		callbacks: &callbacksAPI{cfg.Callbacks},
+		callbacks: cfg.Callbacks,
 		sessions:  &sessionsAPI{cfg.Sessions, audited},
 		streams:   streams,
 		agents:    &agentsAPI{cfg.Agents, cfg.Drafts, audited},

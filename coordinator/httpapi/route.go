@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 
+	"ao/coordinator/projection"
 	"ao/shared/agent"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -58,6 +60,30 @@ type request struct {
 	query
 	id   string
 	body []byte
+}
+
+// byID returns what a route does that answers with what a noun's f returns for the id or name in its path.
+func byID[N, T any](noun N, f func(N, context.Context, string) (T, error)) func(*gin.Context, request) (any, error) {
+	return func(g *gin.Context, q request) (any, error) { return f(noun, g.Request.Context(), q.id) }
+}
+
+// deleteByID is byID for a deletion. It completes also if the caller disconnects.
+func deleteByID[N any](noun N, f func(N, context.Context, string) error) func(*gin.Context, request) (any, error) {
+	return func(g *gin.Context, q request) (any, error) {
+		return nil, f(noun, context.WithoutCancel(g.Request.Context()), q.id)
+	}
+}
+
+// matching returns what a route does that answers with what a noun's f returns for the filters that read reads.
+func matching[N, T any](read func(query) (projection.Query, error), noun N,
+	f func(N, context.Context, projection.Query) (T, error)) func(*gin.Context, request) (any, error) {
+	return func(g *gin.Context, q request) (any, error) {
+		filter, err := read(q.query)
+		if err != nil {
+			return nil, err
+		}
+		return f(noun, g.Request.Context(), filter)
+	}
 }
 
 // handler returns a handler that reads the request. It refuses while the registries are not read.

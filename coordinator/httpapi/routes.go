@@ -8,7 +8,7 @@ type handlers struct {
 	service   *serviceAPI
 	runs      *runsAPI
 	bulk      *bulkAPI
-	callbacks *callbacksAPI
+	callbacks Callbacks
 	sessions  *sessionsAPI
 	streams   *streamsAPI
 	agents    *agentsAPI
@@ -51,10 +51,11 @@ func (h handlers) routes() []route {
 		{post, "/runs", nil, "start or resume a session; mode sync waits for the result", created, h.runs.create},
 		{post, "/runs/validate", nil, "check a request of POST /runs; nothing is stored", ok, h.runs.validate},
 		{get, "/runs", listFilters, "runs, newest first; format=csv or ndjson: all matches as a file", ok, h.runs.list},
-		{get, "/runs/count", countFilters, "the number of matching runs", ok, h.runs.count},
+		{get, "/runs/count", countFilters, "the number of matching runs", ok,
+			matching(listingRuns, h.runs.runs, Runs.Count)},
 		{post, "/runs/stop", nil, "stop the matching runs, at most 1,000; tree: also all below them", ok, h.bulk.stop},
 		{post, "/runs/retry", nil, "retry the matching runs that ended, at most 1,000", ok, h.bulk.retry},
-		{get, "/runs/:id", nil, "one run", ok, h.runs.show},
+		{get, "/runs/:id", nil, "one run", ok, byID(h.runs.runs, Runs.Show)},
 		{get, "/runs/:id/explain", nil, "why a run waits or how it ended, step by step", ok, h.insight.explain},
 		{get, "/runs/:id/result", sizeParams, "the result of an ended run", ok, h.runs.result},
 		{get, "/runs/:id/wait", []string{"timeout_seconds"}, "wait for the end: 200 the run with its result, else " +
@@ -62,8 +63,9 @@ func (h handlers) routes() []route {
 		{post, "/runs/:id/retry", nil, "start a run like this one, with changes", created, h.runs.retry},
 		{post, "/runs/:id/stop", nil, "stop a run; tree: also all below it", ok, h.runs.stop},
 
-		{get, "/sessions", filters, "sessions, newest first", ok, h.sessions.list},
-		{get, "/sessions/:id", nil, "one session", ok, h.sessions.show},
+		{get, "/sessions", filters, "sessions, newest first", ok,
+			matching(listing, h.sessions.sessions, Sessions.Sessions)},
+		{get, "/sessions/:id", nil, "one session", ok, byID(h.sessions.sessions, Sessions.Detail)},
 		{get, "/sessions/:id/status", nil, "the status of a session", ok, h.sessions.status},
 		{get, "/sessions/:id/result", sizeParams, "the result of its latest ended run", ok, h.sessions.result},
 		{get, "/sessions/:id/events", append([]string{"after", "limit"}, sizeParams...), "its events, oldest first", ok,
@@ -71,18 +73,19 @@ func (h handlers) routes() []route {
 		{get, "/sessions/:id/tree", []string{"limit", "cursor"}, "it and all sessions below it with their runs, " +
 			"parents first", ok, h.sessions.tree},
 		{post, "/sessions/:id/stop", nil, "stop its runs; tree: also all below it", ok, h.sessions.stop},
-		{del, "/sessions/:id", nil, "delete it and everything that belongs to it", none, h.sessions.delete},
+		{del, "/sessions/:id", nil, "delete it and everything that belongs to it", none,
+			deleteByID(h.sessions.sessions, Sessions.DeleteSession)},
 		{get, "/sse/sessions", []string{"session_id", "max_bytes"},
 			"live events (text/event-stream); Last-Event-ID resumes after an item", ok, h.streams.sessions},
 		{get, "/sse/runs", countFilters, "a live list of runs (text/event-stream); Last-Event-ID or Ao-Position " +
 			"resumes it", ok, h.streams.watch},
 
 		{get, "/callbacks", filters, "runs with a callback, newest first; status is the callback's", ok,
-			h.callbacks.list},
+			matching(listing, h.callbacks, Callbacks.Callbacks)},
 		{post, "/callbacks/redeliver", nil, "retry the matching HTTP callbacks now, at most 1,000", ok,
 			h.bulk.redeliver},
 		{post, "/callbacks/:id/redeliver", nil, "retry the HTTP callback of a run now", accepted,
-			h.callbacks.redeliver},
+			byID(h.callbacks, Callbacks.Redeliver)},
 
 		{get, "/agents", []string{"status"}, "agents; status=broken: files that cannot be read", ok, h.agents.list},
 		{post, "/agents", nil, "define an agent", created, h.agents.create},
@@ -99,8 +102,9 @@ func (h handlers) routes() []route {
 		{post, "/schemas", nil, "store an output schema under a name; it never changes", created, h.schemas.create},
 		{post, "/schemas/validate", nil, "check a schema, and an answer against it; nothing is stored", ok,
 			h.previews.schema},
-		{get, "/schemas/:name", nil, "one output schema", ok, h.schemas.show},
-		{del, "/schemas/:name", nil, "delete an output schema that no agent uses", none, h.schemas.delete},
+		{get, "/schemas/:name", nil, "one output schema", ok, byID(h.schemas.schemas, Schemas.RowOf)},
+		{del, "/schemas/:name", nil, "delete an output schema that no agent uses", none,
+			deleteByID(h.schemas.schemas, Schemas.DeleteSchema)},
 
 		{get, "/runners", nil, "the registered runners", ok, h.runners.list},
 		{del, "/runners/:id", nil, "drain a runner: it claims nothing more, finishes and ends", accepted,

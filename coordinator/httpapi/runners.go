@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 
 	"ao/coordinator/audit"
-	"ao/coordinator/runners"
 	"ao/coordinator/workerapi"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -24,14 +23,12 @@ type runnersAPI struct {
 }
 
 func (a *runnersAPI) list(*gin.Context, request) (any, error) {
-	return map[string][]runners.View{"runners": orEmpty(a.runners.Runners())}, nil
+	return runnerList{a.runners.Runners()}, nil
 }
 
 func (a *runnersAPI) drain(g *gin.Context, q request) (any, error) {
-	if err := a.runners.Drain(context.WithoutCancel(g.Request.Context()), q.id); err != nil {
-		return nil, err
-	}
-	return map[string]string{"runner_id": q.id, "status": runnerapi.Draining}, nil
+	err := a.runners.Drain(context.WithoutCancel(g.Request.Context()), q.id)
+	return drained{q.id, runnerapi.Draining}, err
 }
 
 // registration is the body of POST /runner/register.
@@ -93,9 +90,8 @@ func readRunner(raw []byte) (runnerapi.Runner, error) {
 	kind := cmp.Or(r.ExecutorType, r.Executor.Type, r.DottedType)
 	for _, alias := range []string{r.Executor.Type, r.DottedType} {
 		if alias != "" && alias != kind {
-			return runnerapi.Runner{},
-				fault.New(fault.Invalid, "", "executor_type and executor.type differ; send one of them").With("field",
-					"executor_type")
+			return runnerapi.Runner{}, fault.New(fault.Invalid, "", "executor_type and executor.type differ; send one "+
+				"of them").With("field", "executor_type")
 		}
 	}
 	runner, err := runnerapi.Registration{Secret: r.Secret, Runner: runnerapi.Runner{

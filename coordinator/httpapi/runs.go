@@ -13,7 +13,6 @@ import (
 	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/shared/agent"
-	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
 
@@ -108,18 +107,7 @@ func (a *runsAPI) await(g *gin.Context, most time.Duration, end func(context.Con
 
 // idempotencyKey reads the header; empty: it is missing.
 func idempotencyKey(h http.Header) (string, error) {
-	all := h.Values("Idempotency-Key")
-	switch {
-	case len(all) == 0:
-		return "", nil
-	case len(all) > 1:
-		return "", fault.New(fault.Invalid, "", "Idempotency-Key was sent more than once; send it once").With("field",
-			"Idempotency-Key")
-	case strings.TrimSpace(all[0]) == "":
-		return "", fault.New(fault.Invalid, "", "Idempotency-Key is empty: give a key, or leave the header out").With(
-			"field", "Idempotency-Key")
-	}
-	return all[0], nil
+	return runs.SentKey("Idempotency-Key", h.Values("Idempotency-Key"))
 }
 
 // wantsStream reports whether the caller accepts event streams.
@@ -167,15 +155,6 @@ func listingRuns(q query) (projection.Query, error) {
 	return f, cmp.Or(err, q.err)
 }
 
-// count is GET /runs/count.
-func (a *runsAPI) count(g *gin.Context, q request) (any, error) {
-	f, err := listingRuns(q.query)
-	if err != nil {
-		return nil, err
-	}
-	return a.runs.Count(g.Request.Context(), f)
-}
-
 func (a *runsAPI) list(g *gin.Context, q request) (any, error) {
 	format := q.text("format")
 	if as, ok := exports[format]; ok {
@@ -189,13 +168,7 @@ func (a *runsAPI) list(g *gin.Context, q request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.runs.Runs(g.Request.Context(), f)
-	p.Runs = orEmpty(p.Runs)
-	return p, err
-}
-
-func (a *runsAPI) show(g *gin.Context, q request) (any, error) {
-	return a.runs.Show(g.Request.Context(), q.id)
+	return a.runs.Runs(g.Request.Context(), f)
 }
 
 func (a *runsAPI) result(g *gin.Context, q request) (any, error) {

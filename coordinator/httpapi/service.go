@@ -22,10 +22,7 @@ type serviceAPI struct {
 }
 
 func (a *serviceAPI) index(*gin.Context, request) (any, error) {
-	return struct {
-		Name   string  `json:"name"`
-		Routes []route `json:"routes"`
-	}{"Agent Orchestrator", a.routes}, nil
+	return index{"Agent Orchestrator", a.routes}, nil
 }
 
 type state struct {

@@ -5,7 +5,6 @@ import (
 
 	"ao/coordinator/audit"
 	"ao/coordinator/sessions"
-	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
 )
@@ -16,24 +15,9 @@ type sessionsAPI struct {
 	audit    *recorder
 }
 
-func (a *sessionsAPI) list(g *gin.Context, q request) (any, error) {
-	f, err := listing(q.query)
-	if err != nil {
-		return nil, err
-	}
-	return a.sessions.Sessions(g.Request.Context(), f)
-}
-
-func (a *sessionsAPI) show(g *gin.Context, q request) (any, error) {
-	return a.sessions.Detail(g.Request.Context(), q.id)
-}
-
 func (a *sessionsAPI) status(g *gin.Context, q request) (any, error) {
 	s, err := a.sessions.Session(g.Request.Context(), q.id)
-	return struct {
-		ID     string            `json:"session_id"`
-		Status run.SessionStatus `json:"status"`
-	}{s.ID, s.Status}, err
+	return statusOf{s.ID, s.Status}, err
 }
 
 func (a *sessionsAPI) result(g *gin.Context, q request) (any, error) {
@@ -60,10 +44,6 @@ func (a *sessionsAPI) stop(g *gin.Context, q request) (any, error) {
 		return nil, err
 	}
 	return a.sessions.StopSession(context.WithoutCancel(g.Request.Context()), q.id, how)
-}
-
-func (a *sessionsAPI) delete(g *gin.Context, q request) (any, error) {
-	return nil, a.sessions.DeleteSession(context.WithoutCancel(g.Request.Context()), q.id)
 }
 
 // events answers GET /sessions/{id}/events.

@@ -6,11 +6,6 @@ import (
 	"ao/coordinator/audit"
 )
 
-// accepted writes the audit entry of a run when it was accepted, since its end may come much later.
-func (a *API) accepted(x *call) {
-	a.note(x, audit.RunCreate, http.StatusCreated, "")
-}
-
 // record writes the audit entry of a call that changes something or was refused.
 func (a *API) record(t tool, x *call, err error) {
 	action := t.action

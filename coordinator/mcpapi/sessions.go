@@ -1,6 +1,7 @@
 package mcpapi
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -181,17 +182,12 @@ func (a *API) sessions(x *call) (any, error) {
 			With("field", "parent_session_id")
 	}
 	if own := x.who.Session; own != "" {
-		if in.Parent == "" {
-			in.Parent = own
-		}
+		in.Parent = cmp.Or(in.Parent, own)
 		if err := a.cfg.Sessions.RequireDescendant(x.ctx, in.Parent, own, true); err != nil {
 			return nil, err
 		}
 	}
-	q := projection.Query{Agent: in.Agent, Parent: in.Parent, Limit: in.Limit, Cursor: in.Cursor}
-	if q.Limit == 0 {
-		q.Limit = 20
-	}
+	q := projection.Query{Agent: in.Agent, Parent: in.Parent, Limit: cmp.Or(in.Limit, 20), Cursor: in.Cursor}
 	if in.Status != "" {
 		q.Statuses = []string{in.Status}
 	}
@@ -241,9 +237,6 @@ func (a *API) schemas(x *call) (any, error) {
 		return nil, err
 	}
 	all, err := a.cfg.Schemas.Schemas(x.ctx)
-	if all == nil {
-		all = []schemas.Schema{}
-	}
 	return map[string][]schemas.Schema{"schemas": all}, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"ao/coordinator/audit"
@@ -95,9 +96,7 @@ func (a *API) resume(x *call) (any, error) {
 
 // submit builds a request from the arguments and submits it like the other APIs. Parameters keep their bytes.
 func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
-	if mode == "" {
-		mode = run.Sync
-	}
+	mode = cmp.Or(mode, run.Sync)
 	wait := time.Duration(defaultWait) * time.Second
 	switch {
 	case seconds == nil:
@@ -131,7 +130,7 @@ func (a *API) submit(x *call, kind, mode string, seconds *int) (any, error) {
 		return nil, err
 	}
 	x.targets = audit.Targets{Run: acc.RunID, Session: acc.SessionID}
-	a.accepted(x)
+	a.note(x, audit.RunCreate, http.StatusCreated, "") // its end may come much later
 	x.stored()
 	switch acc.Mode {
 	case run.AsyncCallback:

@@ -28,15 +28,8 @@ import (
 // idempotencyKey returns the key that a publisher sent; empty: none.
 func idempotencyKey(h nats.Header) (string, error) {
 	for _, name := range []string{"Idempotency-Key", "idempotency-key", nats.MsgIdHdr} {
-		switch all := h.Values(name); {
-		case len(all) == 0:
-		case len(all) > 1:
-			return "", fault.Newf(fault.Invalid, "%s was sent more than once; send it once", name).With("field", name)
-		case strings.TrimSpace(all[0]) == "":
-			return "", fault.Newf(fault.Invalid, "%s is empty: give a key, or leave the header out", name).
-				With("field", name)
-		default:
-			return all[0], nil
+		if key, err := runs.SentKey(name, h.Values(name)); key != "" || err != nil {
+			return key, err
 		}
 	}
 	return "", nil

@@ -42,6 +42,4 @@ func (o childIndex) runs(s *session) (n int) {
 }
 
 // hasParent reports whether the parent that a session names exists.
-func hasParent(f *reducer, s *session) bool {
-	return s.Parent != "" && f.session(s.Parent) != nil
-}
+func hasParent(f *reducer, s *session) bool { return s.Parent != "" && f.session(s.Parent) != nil }

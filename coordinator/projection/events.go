@@ -71,9 +71,7 @@ func parsePosition(text string) (p position, err error) {
 }
 
 // passed moves the position past a record of RUNS.
-func (p *position) passed(seq uint64) {
-	p.runs, p.items = max(p.runs, seq), 0
-}
+func (p *position) passed(seq uint64) { p.runs, p.items = max(p.runs, seq), 0 }
 
 // skip returns how many items of a record the reader already has.
 func (p position) skip(seq uint64) int {
@@ -110,7 +108,7 @@ func (p position) within(seq uint64, n, all int) position {
 type Feed struct {
 	p       *Projection
 	records Log
-	fresh   freshness
+	fresh   *Follower
 	reader  *Reader
 	lists   *Lists
 	key     func(run string, attempt int) string // Config.Key

@@ -11,17 +11,6 @@ import (
 	"ao/shared/fault"
 )
 
-// freshness is what readers ask of the Follower.
-type freshness interface {
-	Await(ctx context.Context, seq uint64) error // until a sequence is applied
-	catchUp(ctx context.Context) error           // until what the stream holds now is applied, for some seconds
-	catchUpUntilDone(ctx context.Context) error  // the same, as long as it takes
-	waitLoaded(ctx context.Context) error        // until what history held at the start is applied
-	complete() bool                              // everything is applied, as far as anybody can say
-	intact() bool                                // NATS holds what was read, as far as anybody can say
-	Confirmed() bool                             // decisions may be based on the state
-}
-
 // probeAfter is how long a wait for a sequence takes until somebody checks whether any record is left up to it. The
 // last ones may have been purged. One of those who wait asks for all.
 const probeAfter = 100 * time.Millisecond
@@ -69,9 +58,7 @@ func (w *Follower) Await(ctx context.Context, seq uint64) error {
 }
 
 // WaitOwnWrites waits until everything noted by NoteWritten is applied, except what a rebuilt history lost.
-func (w *Follower) WaitOwnWrites(ctx context.Context) error {
-	return w.Await(ctx, w.p.written())
-}
+func (w *Follower) WaitOwnWrites(ctx context.Context) error { return w.Await(ctx, w.p.written()) }
 
 // waitLoaded waits up to two seconds until history is loaded, and after an outage of NATS until what was read is
 // confirmed. Before that runs are missing or outdated. While NATS is away, what was read counts.

@@ -45,7 +45,7 @@ const (
 // Lists returns pages of runs, sessions and callbacks, newest first.
 type Lists struct {
 	p          *Projection
-	fresh      freshness
+	fresh      *Follower
 	reader     *Reader
 	stride     int           // rows scanned under one lock
 	searchTime time.Duration // how long a text search may take

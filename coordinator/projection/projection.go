@@ -59,12 +59,8 @@ func New(records interface {
 	}
 	p.reducer.checked, p.reducer.version = cfg.ValidChecked, cmp.Or(cfg.Version, run.Version)
 	w := &Follower{
-		source:          records,
-		log:             log,
-		p:               p,
-		truncationCheck: truncationCheck,
-		reread:          make(chan struct{}, 1),
-		checkpoints:     checkpointStore{p: p, source: records, log: log, dir: cfg.Dir},
+		source: records, log: log, p: p, truncationCheck: truncationCheck, reread: make(chan struct{}, 1),
+		checkpoints: checkpointStore{p: p, source: records, log: log, dir: cfg.Dir},
 	}
 	reader := &Reader{p: p, records: records, fresh: w}
 	lists := &Lists{p: p, fresh: w, reader: reader, stride: stride, searchTime: searchTime}

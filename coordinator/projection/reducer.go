@@ -40,7 +40,7 @@ func newReducer(key func(string, int) string) *reducer {
 
 // accept applies queued and accepted records: a new run, a run that may be claimed now, or another attempt.
 func (f *reducer) accept(ch *Change, rec subject.Record, m Record) (int, error) {
-	q, err := f.scan.spec(m.Body)
+	q, err := run.DecodeQueued(m.Body, f.scan.name)
 	if err != nil || q.V > f.version {
 		return q.V, err
 	}

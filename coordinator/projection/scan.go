@@ -11,9 +11,6 @@ import (
 // scanner reads records, and shares strings that are often repeated.
 type scanner struct{ names map[string]string }
 
-// spec reads a queued or an accepted record.
-func (sc *scanner) spec(body []byte) (run.Queued, error) { return run.DecodeQueued(body, sc.name) }
-
 // claim reads a claimed record. What it carries is a part of body.
 func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
 	err = strictjson.Scan(body, func(name, v []byte) {

@@ -20,7 +20,7 @@ import (
 type Reader struct {
 	p       *Projection
 	records Log
-	fresh   freshness
+	fresh   *Follower
 }
 
 // errNotKept says that a record is no longer in the stream.

@@ -3,6 +3,8 @@ package projection
 import (
 	"container/heap"
 	"net/url"
+	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -115,30 +117,15 @@ func (q timeQueue[T]) walk(f func(T) bool) {
 	if len(q) == 0 {
 		return
 	}
-	for e := (&frontier[T]{q, []int{0}}); len(e.at) > 0; {
-		i := heap.Pop(e).(int)
+	for ahead := []int{0}; len(ahead) > 0; { // positions where the walk can continue, the earliest last
+		i := ahead[len(ahead)-1]
+		ahead = ahead[:len(ahead)-1]
 		if !f(q[i]) {
 			return
 		}
 		for next := 2*i + 1; next <= 2*i+2 && next < len(q); next++ {
-			heap.Push(e, next)
+			at := sort.Search(len(ahead), func(k int) bool { return !q.Less(next, ahead[k]) })
+			ahead = slices.Insert(ahead, at, next)
 		}
 	}
-}
-
-// frontier is where a walk can continue: a heap of positions in a queue.
-type frontier[T timed] struct {
-	q  timeQueue[T]
-	at []int
-}
-
-func (e *frontier[T]) Len() int           { return len(e.at) }
-func (e *frontier[T]) Less(i, k int) bool { return e.q.Less(e.at[i], e.at[k]) }
-func (e *frontier[T]) Swap(i, k int)      { e.at[i], e.at[k] = e.at[k], e.at[i] }
-func (e *frontier[T]) Push(x any)         { e.at = append(e.at, x.(int)) }
-func (e *frontier[T]) Pop() any {
-	last := len(e.at) - 1
-	x := e.at[last]
-	e.at = e.at[:last]
-	return x
 }

@@ -39,9 +39,7 @@ func (k *Keys) Of(run string, attempt int) string { return k.sum("", run, attemp
 
 // SignChecked returns the signature by which a coordinator confirms that it checked an attempt's result against the
 // output schema (decision 0015). The label keeps it apart from the attempt's key, which the worker has.
-func (k *Keys) SignChecked(run string, attempt int) string {
-	return k.sum("checked|", run, attempt)
-}
+func (k *Keys) SignChecked(run string, attempt int) string { return k.sum("checked|", run, attempt) }
 
 // Sign returns a signature of any text by this deployment's coordinators. The label keeps it apart from keys.
 func (k *Keys) Sign(text string) string { return k.sum("signed|"+text, "", 0) }

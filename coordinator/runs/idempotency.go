@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"ao/nats/bus"
 	"ao/shared/fault"
@@ -44,6 +45,20 @@ type placer interface {
 type submission interface {
 	placer
 	WaitMode(body []byte) (mode string, seconds *int, err error)
+}
+
+// SentKey returns the idempotency key that a caller sent in a header; empty: none.
+func SentKey(header string, all []string) (string, error) {
+	switch {
+	case len(all) == 0:
+		return "", nil
+	case len(all) > 1:
+		return "", fault.Newf(fault.Invalid, "%s was sent more than once; send it once", header).With("field", header)
+	case strings.TrimSpace(all[0]) == "":
+		return "", fault.Newf(fault.Invalid, "%s is empty: give a key, or leave the header out", header).
+			With("field", header)
+	}
+	return all[0], nil
 }
 
 // keyName returns what a caller's key is stored under.

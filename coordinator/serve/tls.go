@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"ao/coordinator/access"
 )
 
 // certificate is the certificate of the HTTP API. nil means plain HTTP.
@@ -86,7 +88,7 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	}
 	c.looked = time.Now()
 	now := c.stat()
-	if sameFile(now[0], c.fileInfo[0]) && sameFile(now[1], c.fileInfo[1]) {
+	if access.SameFile(now[0], c.fileInfo[0]) && access.SameFile(now[1], c.fileInfo[1]) {
 		return c.pair, nil
 	}
 	if err := c.read(now); err != nil { // perhaps only one of them is new yet
@@ -95,14 +97,6 @@ func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c.log.Info("certificate of the HTTP API reloaded", "file", c.certFile)
 	}
 	return c.pair, nil
-}
-
-// sameFile reports whether a file is unchanged.
-func sameFile(a, b fs.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
 // config returns the TLS configuration and the URL scheme. It stays with HTTP/1, so deadlines and connection limits

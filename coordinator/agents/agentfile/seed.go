@@ -60,7 +60,9 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 		return nil, nil, err
 	}
 	var noFiles []error
-	for _, name := range slices.Sorted(maps.Keys(union(shipped, n.Copied))) {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(n.Copied)), maps.Keys(shipped))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		if shipped[name] != nil && !shipped[name].defined(name) {
 			noFiles = append(noFiles, fmt.Errorf("the definition of agent %s is not a regular file", name))
 			continue
@@ -82,15 +84,11 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 func (s Seed) syncAgent(n *seedState, name string, source, copy agentFiles) (bool, error) {
 	last, copied := n.Copied[name]
 	copyHash, sourceHash := copy.hash(), source.hash()
-	untouched := copied && copyHash == last || !copied && copy == nil || n.Writing == name
-	switch {
-	case copyHash == sourceHash:
-		n.Copied[name] = sourceHash
-		if sourceHash == "" {
-			delete(n.Copied, name)
-		}
+	if copyHash == sourceHash {
+		n.note(name, sourceHash)
 		return false, nil
-	case !untouched:
+	}
+	if untouched := copied && copyHash == last || !copied && copy == nil || n.Writing == name; !untouched {
 		return false, nil
 	}
 	n.Writing = name
@@ -101,11 +99,16 @@ func (s Seed) syncAgent(n *seedState, name string, source, copy agentFiles) (boo
 		return false, err
 	}
 	n.Writing = ""
-	n.Copied[name] = sourceHash
-	if sourceHash == "" {
+	n.note(name, sourceHash)
+	return true, nil
+}
+
+// note notes the hash of an agent's copy; empty: it has none any more.
+func (n *seedState) note(name, hash string) {
+	n.Copied[name] = hash
+	if hash == "" {
 		delete(n.Copied, name)
 	}
-	return true, nil
 }
 
 func (s Seed) read() (seedState, error) {
@@ -151,17 +154,6 @@ type agentFiles map[string]file
 type file struct {
 	text []byte
 	mode fs.FileMode
-}
-
-func union(a map[string]agentFiles, b map[string]string) map[string]bool {
-	all := map[string]bool{}
-	for name := range a {
-		all[name] = true
-	}
-	for name := range b {
-		all[name] = true
-	}
-	return all
 }
 
 // defined reports whether the definition is among the files. It is not if it is a folder or a pipe.

@@ -233,7 +233,7 @@ func (t *Controller) prune(ctx context.Context) {
 			continue
 		}
 		delete(t.idle, name)
-		if _, err := t.cfg.Table.retire(ctx, name); err != nil {
+		if err := t.cfg.Table.retire(ctx, name); err != nil {
 			t.cfg.Log.Warn("idle queue not removed", "queue", name, "err", err)
 		}
 	}

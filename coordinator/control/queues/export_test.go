@@ -44,7 +44,11 @@ func (s *Table) Caller(name string) string {
 	return s.all[name].Caller
 }
 
-func (s *Table) Retire(ctx context.Context, name string) (bool, error) { return s.retire(ctx, name) }
+func (s *Table) Retire(ctx context.Context, name string) (gone bool, err error) {
+	err = s.retire(ctx, name)
+	_, entry := s.Want(name)
+	return !entry, err
+}
 
 func (s *Table) Close(ctx context.Context, name string) error { return s.close(ctx, name) }
 

@@ -61,7 +61,7 @@ func (s *Table) reserve(ctx context.Context, name string, q queue, again bool) e
 		if victim == "" || closing >= maxClosing || try > 20 {
 			return s.errUsedUp(q, all, mine)
 		}
-		if _, err := s.retire(ctx, victim); err != nil {
+		if err := s.retire(ctx, victim); err != nil {
 			return bus.WriteUnanswered(err)
 		}
 	}

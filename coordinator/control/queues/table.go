@@ -54,13 +54,8 @@ type Table struct {
 
 // New returns an empty Table. Watch fills it.
 func New(cfg Config) *Table {
-	return &Table{
-		cfg:     cfg,
-		all:     map[string]queue{},
-		making:  map[string]queue{},
-		made:    map[string]*atomic.Int64{},
-		closing: map[string]time.Time{},
-	}
+	return &Table{cfg: cfg, all: map[string]queue{}, making: map[string]queue{}, made: map[string]*atomic.Int64{},
+		closing: map[string]time.Time{}}
 }
 
 // queue is an entry of bucket `lanes`: what its runs demand.
@@ -158,12 +153,10 @@ const grace = time.Second
 
 // retire removes the entry of an unused queue, by compare-and-set. CloseDue removes its consumer later. If another
 // coordinator queues a run there meanwhile, the next sweep finds it and makes the queue again.
-func (s *Table) retire(ctx context.Context, name string) (gone bool, err error) {
-	if err := s.cfg.History.CatchUp(ctx); err != nil { // another coordinator may just have queued a run there
-		return false, err
-	}
-	if s.cfg.History.HasWaiting(name) {
-		return false, nil
+func (s *Table) retire(ctx context.Context, name string) error {
+	// another coordinator may just have queued a run there
+	if err := s.cfg.History.CatchUp(ctx); err != nil || s.cfg.History.HasWaiting(name) {
+		return err
 	}
 	b := s.cfg.Entries
 	_, rev, err := b.Get(ctx, name)
@@ -171,9 +164,9 @@ func (s *Table) retire(ctx context.Context, name string) (gone bool, err error) 
 		err = b.DeleteRev(ctx, name, rev)
 	}
 	if errors.Is(err, bus.ErrTaken) {
-		return false, s.refresh(ctx, name)
+		return s.refresh(ctx, name)
 	} else if err != nil && !errors.Is(err, bus.ErrNotFound) {
-		return false, err
+		return err
 	}
 	s.put(name, nil)
 	if err == nil {
@@ -181,7 +174,7 @@ func (s *Table) retire(ctx context.Context, name string) (gone bool, err error) 
 		s.closing[name] = time.Now()
 		s.mu.Unlock()
 	}
-	return true, nil
+	return nil
 }
 
 // CloseDue removes the consumers of queues whose entries this process has removed.
@@ -230,10 +223,8 @@ func (s *Table) needed(ctx context.Context, name string) (bool, error) {
 	} else if !errors.Is(err, bus.ErrNotFound) {
 		return false, err
 	}
-	if err := s.cfg.History.CatchUp(ctx); err != nil {
-		return false, err
-	}
-	return s.cfg.History.HasWaiting(name), nil
+	err = s.cfg.History.CatchUp(ctx)
+	return err == nil && s.cfg.History.HasWaiting(name), err
 }
 
 // forgetAllMade forgets which consumers exist: NATS may have lost them.

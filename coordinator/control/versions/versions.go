@@ -149,9 +149,7 @@ func versionIn(answer []byte, name string) int {
 }
 
 // ProgramIn returns the program version from an answer to a ping.
-func ProgramIn(answer []byte) string {
-	return cmp.Or(metadataIn(answer)[programKey], version.Unknown)
-}
+func ProgramIn(answer []byte) string { return cmp.Or(metadataIn(answer)[programKey], version.Unknown) }
 
 func metadataIn(answer []byte) map[string]string {
 	var service struct {

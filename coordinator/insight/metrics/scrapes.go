@@ -55,10 +55,7 @@ type Scrapes struct {
 	Queues     interface{ InUse() int }
 	MaxPending int // most waiting runs
 	MaxQueues  int // most queues
-	Tally      interface {
-		InitProfiles(all []string)
-		InitAgent(name, kind string, profiles []string)
-	}
+	Tally      Meters
 }
 
 // Register registers all scrapes until end is called.
