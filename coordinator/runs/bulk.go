@@ -22,7 +22,7 @@ func (a *Bulk) StopAll(ctx context.Context, m Selection, tree bool) (BulkResult,
 		m.Filter.Statuses = []string{string(run.Pending), string(run.Claimed), string(run.Running)}
 	}
 	// Runs that another coordinator has just accepted are stopped too.
-	if err := a.runs.reads.CatchUp(ctx); err != nil {
+	if err := a.runs.Reads.CatchUp(ctx); err != nil {
 		return BulkResult{}, err
 	}
 	picked, next, err := a.pick(ctx, a.ofRuns(m), m)

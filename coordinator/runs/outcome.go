@@ -46,7 +46,7 @@ func (a Accepted) TimedOut(wait time.Duration) WaitTimeout {
 // returned as it is.
 func (r *Service) Await(ctx context.Context, id string) (o Outcome, ended bool, err error) {
 	now := context.WithoutCancel(ctx)
-	if _, err := r.history.Wait(ctx, id); err != nil {
+	if _, err := r.History.Wait(ctx, id); err != nil {
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 			return o, false, err
 		}
@@ -65,10 +65,10 @@ func (r *Service) Finish(ctx context.Context, a Accepted) (o Outcome, ended bool
 	if !a.fresh {
 		return r.Await(ctx, a.RunID)
 	}
-	if r.history.Done(ctx, a.RunID) != nil {
+	if r.History.Done(ctx, a.RunID) != nil {
 		return o, false, nil
 	}
-	err = r.retry(ctx, "read how a run ended", func() error {
+	err = r.Retry(ctx, "read how a run ended", func() error {
 		if err != nil && ctx.Err() != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (r *Service) Outcome(ctx context.Context, id string) (Outcome, error) {
 	case err == nil:
 		return Outcome{of, &res}, nil
 	case ok && f.Kind == fault.Conflict && of.ID != "": // it has none, or has not ended
-		of.WaitingFor = r.waiting(of)
+		of.WaitingFor = r.Waiting(of)
 		r.treeStops.note(ctx, &of)
 		return Outcome{Run: of}, nil
 	}
@@ -101,13 +101,13 @@ func (r *Service) Outcome(ctx context.Context, id string) (Outcome, error) {
 
 // Show returns a run and why it waits. A run that has not ended is read again once the projection is current.
 func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
-	shown, err := r.history.Get(ctx, id)
+	shown, err := r.History.Get(ctx, id)
 	if err == nil && !shown.Status.Final() {
-		r.reads.WaitCurrent(ctx)
-		shown, err = r.history.Get(ctx, id)
+		r.Reads.WaitCurrent(ctx)
+		shown, err = r.History.Get(ctx, id)
 	}
 	if err == nil {
-		shown.WaitingFor = r.waiting(shown)
+		shown.WaitingFor = r.Waiting(shown)
 		r.treeStops.note(ctx, &shown)
 	}
 	return shown, err
@@ -115,25 +115,25 @@ func (r *Service) Show(ctx context.Context, id string) (run.Run, error) {
 
 // Result returns the result of an ended run. A run without a result, or one that has not ended, is a Conflict.
 func (r *Service) Result(ctx context.Context, id string) (run.Result, run.Run, error) {
-	res, of, err := r.history.Result(ctx, id)
+	res, of, err := r.History.Result(ctx, id)
 	if fault.KindOf(err) == fault.Conflict && !of.Status.Final() {
-		r.reads.WaitCurrent(ctx)
-		res, of, err = r.history.Result(ctx, id)
+		r.Reads.WaitCurrent(ctx)
+		res, of, err = r.History.Result(ctx, id)
 	}
 	return res, of, err
 }
 
 // Count counts runs.
 func (r *Service) Count(ctx context.Context, q projection.Query) (projection.Count, error) {
-	r.reads.WaitOwnWrites(ctx)
-	return r.history.Count(ctx, q)
+	r.Reads.WaitOwnWrites(ctx)
+	return r.History.Count(ctx, q)
 }
 
 // Watch calls emit with the state of each matching run whenever it changed. Rows say why the run waits.
 func (r *Service) Watch(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error {
-	return r.history.WatchRuns(ctx, q, after, func(i projection.Item) error {
+	return r.History.WatchRuns(ctx, q, after, func(i projection.Item) error {
 		if changed, ok := i.Data.(projection.RunsChanged); ok {
-			addWaitReasons(changed.Runs, r.waiting)
+			addWaitReasons(changed.Runs, r.Waiting)
 		}
 		return emit(i)
 	})
@@ -148,8 +148,8 @@ func addWaitReasons(rows []run.Run, waiting func(run.Run) string) {
 
 // Runs lists runs, each with why it waits.
 func (r *Service) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
-	r.reads.WaitOwnWrites(ctx)
-	p, err := r.history.Runs(ctx, q)
-	addWaitReasons(p.Runs, r.waiting)
+	r.Reads.WaitOwnWrites(ctx)
+	p, err := r.History.Runs(ctx, q)
+	addWaitReasons(p.Runs, r.Waiting)
 	return p, err
 }

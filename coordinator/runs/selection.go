@@ -72,7 +72,7 @@ type pickedRun struct{ id, session string }
 // pick returns the selected runs, the newest first, and the cursor of the next call; it is empty at the end.
 // It fails where Expect names another number. It ends with ctx: nothing is done once the caller hung up.
 func (a *Bulk) pick(ctx context.Context, s source, m Selection) (picked []pickedRun, next string, err error) {
-	a.runs.reads.WaitOwnWrites(ctx)
+	a.runs.Reads.WaitOwnWrites(ctx)
 	most := cmp.Or(m.Filter.Limit, maxBulk)
 	first := m.Filter.Cursor
 	picked, next, err = s.find(ctx, m.Filter, most)

@@ -20,24 +20,11 @@ import (
 // Service accepts runs, shows them and stops them.
 type Service struct {
 	*Stopper
+	Needs
 	Plans       *Planner
 	Idempotency *Idempotency
-	records     Records
-	stream      Stream
-	torn        Torn
-	history     readHistory
 	treeStops   TreeStops
-	reads       Freshness
-	runners     Runners
-	queues      Queues
-	version     func() int // of records to write
-	ready       func() error
-	checkDisk   func() error         // refuses new runs while the disk is nearly full
-	waiting     func(run.Run) string // why a run waits
-	retry       func(ctx context.Context, what string, f func() error) error
-	spans       *trace.Tracer
 	meter       runMeter
-	maxWaiting  int          // waiting runs
 	submitting  atomic.Int64 // submissions in progress
 }
 
@@ -53,7 +40,7 @@ func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (A
 
 // accept runs a submission in a span.
 func (r *Service) accept(ctx context.Context, by submission, body []byte, scope, key string) (Accepted, error) {
-	ctx, span := r.spans.Start(ctx, trace.Producer, "submit")
+	ctx, span := r.Spans.Start(ctx, trace.Producer, "submit")
 	a, err := r.submit(ctx, by, body, scope, key)
 	span.RecordError(err)
 	span.Set(trace.Run, a.RunID)
@@ -63,7 +50,7 @@ func (r *Service) accept(ctx context.Context, by submission, body []byte, scope,
 }
 
 func (r *Service) submit(ctx context.Context, by submission, body []byte, scope, key string) (Accepted, error) {
-	if err := r.ready(); err != nil {
+	if err := r.Ready(); err != nil {
 		return Accepted{}, fault.Wrap(fault.Unavailable, "", "Not ready to accept runs: "+fault.Of(err).Message, err).
 			After(time.Second)
 	}
@@ -88,11 +75,11 @@ func (plain) WaitMode(body []byte) (mode string, seconds *int, err error) {
 
 // Check reads a body and makes every check. It first refuses where too many runs wait.
 func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, error) {
-	if waiting, _, _ := r.history.Counts(); waiting+int(r.submitting.Load()) >= r.maxWaiting {
+	if waiting, _, _ := r.History.Counts(); waiting+int(r.submitting.Load()) >= r.Limits.Waiting {
 		return nil, fault.Newf(fault.Busy, "%d runs are waiting, the maximum (AO_MAX_PENDING); try again "+
 			"later", waiting).After(2 * time.Second)
 	}
-	if err := r.checkDisk(); err != nil {
+	if err := r.CheckDisk(); err != nil {
 		return nil, err
 	}
 	req, err := run.ReadRequest(body)
@@ -101,7 +88,7 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 	}
 	p, err := r.Plans.Plan(ctx, req)
 	if err == nil {
-		p.Spec.Caller = callerOf(r.history, scope)
+		p.Spec.Caller = callerOf(r.History, scope)
 	}
 	return p, err
 }
@@ -146,12 +133,12 @@ func (r *Service) Validate(ctx context.Context, body []byte) (Validation, error)
 		return Validation{}, err
 	}
 	return Validation{true, p.Spec.Agent, p.Spec.Type, p.Spec.Demands, p.Spec.Timeout, p.schemaRaw, p.Spec.Output,
-		r.runners.Matches(p.routing)}, nil
+		r.Runners.Matches(p.routing)}, nil
 }
 
 // store writes the run's first record: queued where a runner can take it now, else accepted.
 func (r *Service) store(ctx context.Context, p *Plan) error {
-	if err := r.records.Offload(ctx, &p.Spec); err != nil {
+	if err := r.Records.Offload(ctx, &p.Spec); err != nil {
 		return err
 	}
 	part := subject.Partition(p.Spec.SessionID)
@@ -160,20 +147,20 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 		return err
 	}
 	if !p.ownID {
-		return r.records.Put(ctx, entry)
+		return r.Records.Put(ctx, entry)
 	}
 	together, apart, err := r.SessionRecords(part, p.Spec, entry)
 	if err != nil {
 		return err
 	}
 	session := together[0]
-	seq, err := r.records.AppendEither(ctx, together, apart)
+	seq, err := r.Records.AppendEither(ctx, together, apart)
 	if err == nil {
-		r.records.NoteWritten(seq)
+		r.Records.NoteWritten(seq)
 		return nil
 	}
 	// The write was refused or not answered. The session's record names the run that created it.
-	m, readErr := r.stream.Last(ctx, session.Subject)
+	m, readErr := r.Stream.Last(ctx, session.Subject)
 	if readErr != nil {
 		return bus.WriteUnanswered(err)
 	}
@@ -181,14 +168,14 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	if json.Unmarshal(m.Body, &stored) != nil || stored.RunID != p.Spec.ID {
 		return errSessionExists(p.Spec.SessionID)
 	}
-	if err := r.reads.CatchUp(ctx); err != nil {
+	if err := r.Reads.CatchUp(ctx); err != nil {
 		return err
 	}
 	// The run's own record may not have been written, or NATS lost it in a crash.
-	if exists, err := r.torn.Exists(ctx, p.Spec.ID, p.Spec.SessionID); err != nil || exists {
+	if exists, err := r.Torn.Exists(ctx, p.Spec.ID, p.Spec.SessionID); err != nil || exists {
 		return err
 	}
-	return r.records.Put(ctx, apart[1])
+	return r.Records.Put(ctx, apart[1])
 }
 
 // SessionRecords returns the records that create a session under an id that the caller chose. The session's record
@@ -196,11 +183,11 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 // (apart), the run is accepted and not queued. A slow writer may come after the session's deletion, and a worker would
 // claim what is queued.
 func (r *Service) SessionRecords(part string, s run.Spec, first bus.Entry) (together, apart []bus.Entry, err error) {
-	accepted, err := run.Accepted{V: r.version(), Spec: s}.Encode()
+	accepted, err := run.Accepted{V: r.Version(), Spec: s}.Encode()
 	if err != nil {
 		return nil, nil, err
 	}
-	begun, err := run.SessionCreated{V: r.version(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
+	begun, err := run.SessionCreated{V: r.Version(), RunID: s.ID, At: s.CreatedAt, Next: accepted}.Encode()
 	session := bus.Entry{Subject: subject.Session(part, s.SessionID), Body: begun}
 	last := bus.Entry{Subject: subject.Accepted(part, s.SessionID, s.ID), Body: accepted}
 	return []bus.Entry{session, first}, []bus.Entry{session, last}, err
@@ -208,19 +195,19 @@ func (r *Service) SessionRecords(part string, s run.Spec, first bus.Entry) (toge
 
 // FirstRecord returns the run's first record. A run that is to be stopped at once is not queued.
 func (r *Service) FirstRecord(ctx context.Context, part string, p *Plan) (bus.Entry, error) {
-	if p.Spec.Type == run.Start && r.runners.QueueMatches(p.queue, p.routing) && !r.stopped(p.Spec.Parent) {
-		queue, err := r.queues.Ensure(ctx, p.queue, p.routing, p.Spec.Caller, false)
+	if p.Spec.Type == run.Start && r.Runners.QueueMatches(p.queue, p.routing) && !r.stopped(p.Spec.Parent) {
+		queue, err := r.Queues.Ensure(ctx, p.queue, p.routing, p.Spec.Caller, false)
 		if err != nil {
 			return bus.Entry{}, err
 		}
-		return r.records.Queued(part, queue, p.Spec, 1)
+		return r.Records.Queued(part, queue, p.Spec, 1)
 	}
-	body, err := run.Accepted{V: r.version(), Spec: p.Spec}.Encode()
+	body, err := run.Accepted{V: r.Version(), Spec: p.Spec}.Encode()
 	return bus.Entry{Subject: subject.Accepted(part, p.Spec.SessionID, p.Spec.ID), Body: body}, err
 }
 
 // stopped reports whether runs of a session are stopped at once, as far as the projection knows.
-func (r *Service) stopped(parent string) bool { return parent != "" && r.history.InStoppedTree(parent) }
+func (r *Service) stopped(parent string) bool { return parent != "" && r.History.InStoppedTree(parent) }
 
 // callerOf returns a hash of the caller whose share a request counts to. A session's requests count to the caller of
 // its run.
@@ -243,5 +230,5 @@ func (r *Service) Renewed(ctx context.Context, s run.Spec, resolved *agents.Reso
 	if err != nil {
 		return s, err
 	}
-	return s, r.records.Offload(ctx, &s)
+	return s, r.Records.Offload(ctx, &s)
 }

@@ -15,35 +15,35 @@ import (
 
 // DeleteSession deletes a session and all that belongs to it. While a run of it is open, that is a Conflict.
 func (t *Service) DeleteSession(ctx context.Context, id string) error {
-	if err := t.reads.CatchUp(ctx); err != nil { // what the projection does not know would not be deleted
+	if err := t.Reads.CatchUp(ctx); err != nil { // what the projection does not know would not be deleted
 		return err
 	}
 	s, err := t.Session(ctx, id)
 	if err != nil {
 		return err
 	}
-	if open := t.history.Open(id); len(open) > 0 {
+	if open := t.History.Open(id); len(open) > 0 {
 		return fault.Newf(fault.Conflict, "session %s has %d open runs; stop it first (POST "+
 			"/sessions/%s/stop)", id, len(open), id).With("session_id", id).With("run_id", open[0].Spec.ID)
 	}
-	if child := t.history.UndeliveredRun(id); child != "" {
+	if child := t.History.UndeliveredRun(id); child != "" {
 		return fault.Newf(fault.Conflict, "the callback of run %s is pending until the turn of its parent session "+
 			"ends; then delete session %s again", child, id).With("session_id", id).With("run_id", child)
 	}
-	if t.history.StoppingBelow(id) {
+	if t.History.StoppingBelow(id) {
 		return fault.Newf(fault.Conflict, "runs below session %s are being stopped with their tree; delete it when "+
 			"they have ended", id).With("session_id", id)
 	}
-	runs := t.history.RunsOf(id)
+	runs := t.History.RunsOf(id)
 	part := subject.Partition(id)
 	if err := t.clearDeletion(ctx, part, id); err != nil {
 		return err
 	}
-	body, err := json.Marshal(run.Deleted{V: t.version(), Parent: s.Parent, At: time.Now().UTC()})
+	body, err := json.Marshal(run.Deleted{V: t.Version(), Parent: s.Parent, At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
-	if err := t.records.Put(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
+	if err := t.Records.Put(ctx, bus.Entry{Subject: subject.Deleted(part, id), Body: body}); err != nil {
 		return bus.OutcomeUnknown(ctx, err)
 	}
 	return t.FinishDelete(ctx, part, id, runs)
@@ -52,18 +52,18 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 // FinishDelete does what follows from the record of a deletion. A run from before the record keeps the session. A run
 // from after it fails with session_deleted.
 func (t *Service) FinishDelete(ctx context.Context, part, id string, runs []string) error {
-	m, err := t.stream.Last(ctx, subject.Deleted(part, id))
+	m, err := t.Stream.Last(ctx, subject.Deleted(part, id))
 	if err != nil {
 		return bus.OutcomeUnknown(ctx, err)
 	}
-	if err := t.reads.WaitFor(ctx, m.Seq); err != nil {
+	if err := t.Reads.WaitFor(ctx, m.Seq); err != nil {
 		return err
 	}
-	if t.history.DeletedAt(id) == m.Seq {
+	if t.History.DeletedAt(id) == m.Seq {
 		return t.purge(ctx, part, id, runs, m.Seq)
 	}
 	if err := t.clearDeletion(ctx, part, id); err != nil {
-		t.log.Warn("record of a refused deletion remains; the next deletion removes it", "session", id, "err", err)
+		t.Log.Warn("record of a refused deletion remains; the next deletion removes it", "session", id, "err", err)
 	}
 	return fault.Newf(fault.Conflict, "session %s was resumed meanwhile; stop it and delete it again", id).
 		With("session_id", id)
@@ -72,20 +72,20 @@ func (t *Service) FinishDelete(ctx context.Context, part, id string, runs []stri
 // clearDeletion removes the record of a deletion that had no effect, because a run was open or a later turn followed.
 // Its subject takes one message, which the next deletion needs.
 func (t *Service) clearDeletion(ctx context.Context, part, session string) error {
-	m, err := t.stream.Last(ctx, subject.Deleted(part, session))
+	m, err := t.Stream.Last(ctx, subject.Deleted(part, session))
 	if errors.Is(err, bus.ErrNotFound) {
 		return nil
 	} else if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	if err := t.reads.WaitFor(ctx, m.Seq); err != nil {
+	if err := t.Reads.WaitFor(ctx, m.Seq); err != nil {
 		return err
 	}
-	if _, err := t.history.Session(ctx, session); err != nil { // deleted by that very record
+	if _, err := t.History.Session(ctx, session); err != nil { // deleted by that very record
 		return err
 	}
 	// It had an effect: what it deleted must be removed first, or it would come back.
-	if t.history.DeletedAt(session) == m.Seq {
+	if t.History.DeletedAt(session) == m.Seq {
 		runs, err := t.runsBefore(ctx, part, session, m.Seq)
 		if err == nil {
 			err = t.purge(ctx, part, session, runs, m.Seq)
@@ -94,7 +94,7 @@ func (t *Service) clearDeletion(ctx context.Context, part, session string) error
 			return err
 		}
 	}
-	if err := t.stream.Purge(ctx, subject.Runs, m.Subject, m.Seq+1); err != nil {
+	if err := t.Stream.Purge(ctx, subject.Runs, m.Subject, m.Seq+1); err != nil {
 		return bus.WriteUnanswered(err)
 	}
 	return nil
@@ -103,7 +103,7 @@ func (t *Service) clearDeletion(ctx context.Context, part, session string) error
 // runsBefore finds the session's runs that have records before a sequence, also those the projection does not know.
 func (t *Service) runsBefore(ctx context.Context, part, session string, before uint64) (runs []string, err error) {
 	for after := uint64(0); ; {
-		records, err := t.stream.Records(ctx, "ao.runs."+part+".>", after, 500)
+		records, err := t.Stream.Records(ctx, "ao.runs."+part+".>", after, 500)
 		if err != nil {
 			return nil, bus.WriteUnanswered(err)
 		}
@@ -144,15 +144,15 @@ func (t *Service) purge(ctx context.Context, part, session string, runs []string
 			subject.Ended(part, id, "*"), subject.Stopping(part, id), subject.NotifiedOf(part, id))
 	}
 	for _, f := range filters {
-		if err := t.stream.Purge(ctx, subject.Runs, f, before); err != nil {
+		if err := t.Stream.Purge(ctx, subject.Runs, f, before); err != nil {
 			return bus.WriteUnanswered(err)
 		}
 	}
-	if err := t.stream.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
+	if err := t.Stream.Purge(ctx, subject.Events, subject.SessionEvents(session), 0); err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	if err := t.stream.DropPayloads(ctx,
-		func(name string, _ time.Time) bool { return slices.Contains(runs, t.runOf(name)) }); err != nil {
+	if err := t.Stream.DropPayloads(ctx,
+		func(name string, _ time.Time) bool { return slices.Contains(runs, t.RunOf(name)) }); err != nil {
 		return bus.WriteUnanswered(err)
 	}
 	return nil
@@ -169,7 +169,7 @@ type callbackRecord struct {
 func (t *Service) callbackRecords(ctx context.Context, part, session string, before uint64) (all []callbackRecord,
 	err error) {
 	for after := uint64(0); ; {
-		page, err := t.stream.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
+		page, err := t.Stream.Records(ctx, subject.Callback(part, session, "*", 0), after, 1000)
 		if err != nil {
 			return nil, bus.WriteUnanswered(err)
 		}
@@ -179,7 +179,7 @@ func (t *Service) callbackRecords(ctx context.Context, part, session string, bef
 			if m.Seq >= before || json.Unmarshal(m.Body, &l.record) != nil {
 				continue
 			}
-			claims, err := t.stream.Records(ctx, subject.Claimed(part, l.record.Turn(), "*"), 0, 1000)
+			claims, err := t.Stream.Records(ctx, subject.Claimed(part, l.record.Turn(), "*"), 0, 1000)
 			if err != nil {
 				return nil, bus.WriteUnanswered(err)
 			}
@@ -201,7 +201,7 @@ func (t *Service) dropCallback(ctx context.Context, l callbackRecord, before uin
 	if l.claimed && len(l.record.Next) == 0 {
 		return nil
 	}
-	if err := t.stream.Purge(ctx, subject.Runs, l.subject, before); err != nil {
+	if err := t.Stream.Purge(ctx, subject.Runs, l.subject, before); err != nil {
 		return bus.WriteUnanswered(err)
 	}
 	if !l.claimed {
@@ -212,5 +212,5 @@ func (t *Service) dropCallback(ctx context.Context, l callbackRecord, before uin
 	if err != nil {
 		return err
 	}
-	return t.records.Put(ctx, bus.Entry{Subject: l.subject, Body: body})
+	return t.Records.Put(ctx, bus.Entry{Subject: l.subject, Body: body})
 }

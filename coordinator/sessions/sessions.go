@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	"ao/coordinator/projection"
@@ -17,46 +16,39 @@ import (
 // Service shows, stops and deletes sessions, and checks session tokens.
 type Service struct {
 	*Tokens
-	history History
-	reads   runs.Freshness
-	stops   Stops
-	records Records
-	stream  Stream
-	version func() int
-	runOf   func(payload string) string
-	log     *slog.Logger
+	Needs
 }
 
 // Session returns a session.
 func (t *Service) Session(ctx context.Context, id string) (run.Session, error) {
-	t.reads.WaitCurrent(ctx)
-	return t.history.Session(ctx, id)
+	t.Reads.WaitCurrent(ctx)
+	return t.History.Session(ctx, id)
 }
 
 // SessionResult returns the result of the session's newest ended run.
 func (t *Service) SessionResult(ctx context.Context, id string) (run.Result, run.Run, error) {
-	t.reads.WaitCurrent(ctx)
-	return t.history.SessionResult(ctx, id)
+	t.Reads.WaitCurrent(ctx)
+	return t.History.SessionResult(ctx, id)
 }
 
 // Events returns the session's events after a position, the oldest first, and the next position.
 func (t *Service) Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error) {
-	t.reads.WaitCurrent(ctx)
-	return t.history.Events(ctx, session, after, limit)
+	t.Reads.WaitCurrent(ctx)
+	return t.History.Events(ctx, session, after, limit)
 }
 
 // Sessions lists sessions.
 func (t *Service) Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error) {
-	t.reads.WaitOwnWrites(ctx)
-	return t.history.Sessions(ctx, q)
+	t.Reads.WaitOwnWrites(ctx)
+	return t.History.Sessions(ctx, q)
 }
 
 // Tree returns a page of a session and all below it, with their runs.
 func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error) {
-	t.reads.WaitOwnWrites(ctx)
-	p, err := t.history.Tree(ctx, id, limit, cursor)
+	t.Reads.WaitOwnWrites(ctx)
+	p, err := t.History.Tree(ctx, id, limit, cursor)
 	if err == nil {
-		err = attempts{t.stream, t.keys}.add(ctx, &p)
+		err = attempts{t.Stream, t.Keys}.add(ctx, &p)
 	}
 	return p, err
 }
@@ -73,7 +65,7 @@ func (t *Service) Detail(ctx context.Context, id string) (SessionDetail, error) 
 	if err != nil {
 		return SessionDetail{}, err
 	}
-	return SessionDetail{s, t.stops.Below(id, t.history.InStoppedTree(id))}, nil
+	return SessionDetail{s, t.Stops.Below(id, t.History.InStoppedTree(id))}, nil
 }
 
 // Stop is how a session is stopped.
@@ -97,18 +89,18 @@ func (s Stop) check(own int, below *runs.Below) error {
 
 // StopSession stops the open runs of a session and lists those below it. With Tree, it stops those too.
 func (t *Service) StopSession(ctx context.Context, id string, how Stop) (s SessionDetail, err error) {
-	if err := t.reads.CatchUp(ctx); err != nil { // runs that another coordinator has just accepted are stopped too
+	if err := t.Reads.CatchUp(ctx); err != nil { // runs that another coordinator has just accepted are stopped too
 		return s, err
 	}
 	if _, err := t.Session(ctx, id); err != nil {
 		return s, err
 	}
-	s.Below = t.stops.Below(id, how.Tree)
-	if err := how.check(len(t.history.Open(id)), s.Below); err != nil {
+	s.Below = t.Stops.Below(id, how.Tree)
+	if err := how.check(len(t.History.Open(id)), s.Below); err != nil {
 		return s, err
 	}
 	for n, tree := 0, how.Tree; tree; n++ { // again if a run was claimed meanwhile
-		stopped, err := t.stops.StopTree(ctx, id, t.history.Root(id), "")
+		stopped, err := t.Stops.StopTree(ctx, id, t.History.Root(id), "")
 		if err == nil && !stopped && n == runs.TreeTries {
 			err = runs.Changing("session", id)
 		}
@@ -118,13 +110,13 @@ func (t *Service) StopSession(ctx context.Context, id string, how Stop) (s Sessi
 		tree = !stopped
 	}
 	// The newest first, so that no turn starts that is to be stopped.
-	open := t.history.Open(id)
+	open := t.History.Open(id)
 	for i := len(open) - 1; i >= 0; i-- {
-		if _, err := t.stops.Stop(ctx, open[i].Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
+		if _, err := t.Stops.Stop(ctx, open[i].Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
 			return s, err
 		}
 	}
-	s.Session, err = t.history.Session(ctx, id)
+	s.Session, err = t.History.Session(ctx, id)
 	return s, err
 }
 
@@ -135,7 +127,7 @@ const maxGenerations = 1000
 // NotFound.
 func (t *Service) isDescendant(ctx context.Context, session, from string) (bool, error) {
 	for n := range maxGenerations {
-		s, err := t.history.Session(ctx, session)
+		s, err := t.History.Session(ctx, session)
 		if err != nil && n > 0 && fault.KindOf(err) == fault.NotFound { // one in between was deleted
 			return false, nil
 		} else if err != nil {
