@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,10 +30,8 @@ func Create(path, name string, scopes []string, expires time.Time) (token string
 	token = NewToken()
 	e.Hash = Hash(token)
 	err = edit(path, func(text []byte, all []Entry) ([]byte, error) {
-		for _, other := range all {
-			if other.Name == name {
-				return nil, fmt.Errorf("token %q already exists; revoke it first, or choose another name", name)
-			}
+		if slices.ContainsFunc(all, func(other Entry) bool { return other.Name == name }) {
+			return nil, fmt.Errorf("token %q already exists; revoke it first, or choose another name", name)
 		}
 		if text == nil {
 			text = []byte(header)

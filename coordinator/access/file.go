@@ -124,8 +124,7 @@ func parseTokens(text []byte) ([]Entry, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if first, twice := at[e.Name]; twice {
-			return nil, fmt.Errorf("line %d: token %q is in line %d already; give each its own name", n,
-				e.Name, first)
+			return nil, fmt.Errorf("line %d: token %q is in line %d already; give each its own name", n, e.Name, first)
 		}
 		at[e.Name] = n
 		all = append(all, e)

@@ -59,10 +59,7 @@ func New(cfg Config) *Catalog {
 	if cfg.Seed != "" && len(cfg.Dirs) > 0 {
 		f.seed = &agentfile.Seed{From: cfg.Seed, To: cfg.Dirs[0]}
 	}
-	return &Catalog{
-		cfg: cfg, folders: f,
-		stored: map[string]*Resolved{}, revs: map[string]uint64{},
-	}
+	return &Catalog{cfg: cfg, folders: f, stored: map[string]*Resolved{}, revs: map[string]uint64{}}
 }
 
 // Watch follows the bucket and the folders until ctx ends.

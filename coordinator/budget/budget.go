@@ -86,12 +86,8 @@ func (u *used) fits(who string, n, most int64) bool {
 
 // New returns a budget. Its reserve for small bodies is an eighth more.
 func New(most int64) *Budget {
-	return &Budget{
-		limit:       most,
-		reserve:     max(most/8, 16*Small),
-		main:        used{of: map[string]int64{}},
-		reserveUsed: used{of: map[string]int64{}},
-	}
+	return &Budget{limit: most, reserve: max(most/8, 16*Small), main: used{of: map[string]int64{}},
+		reserveUsed: used{of: map[string]int64{}}}
 }
 
 // Account is what one request has taken of a budget. A nil Account and the zero value have no limits.

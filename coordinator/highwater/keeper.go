@@ -401,20 +401,15 @@ func (k *Keeper) flag(ctx context.Context) error {
 		if m == nil || !settled(k) { // what is missing must not seem to have been removed
 			return errHeld("the history has not been compared with its high-water mark yet")
 		}
-		next := *m
-		next.Removing = maps.Clone(m.Removing)
-		if next.Removing == nil {
-			next.Removing = map[string]time.Time{}
-		}
-		next.Removing[k.Name] = time.Now().UTC()
-		rev, err = k.write(ctx, &next, rev)
+		next := m.withRemoval(k.Name, time.Now().UTC())
+		rev, err = k.write(ctx, next, rev)
 		if errors.Is(err, stream.ErrTaken) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		k.known, k.rev, k.flagged = &next, rev, true
+		k.known, k.rev, k.flagged = next, rev, true
 	}
 	return nil
 }

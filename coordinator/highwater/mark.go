@@ -5,6 +5,7 @@ package highwater
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -49,6 +50,15 @@ func (m *mark) removing() bool {
 		}
 	}
 	return false
+}
+
+// withRemoval returns the mark with a process that removes records since a time.
+func (m mark) withRemoval(name string, since time.Time) *mark {
+	removing := map[string]time.Time{}
+	maps.Copy(removing, m.Removing)
+	removing[name] = since
+	m.Removing = removing
+	return &m
 }
 
 // reader reads RUNS.

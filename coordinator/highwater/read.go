@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"time"
 
 	"ao/nats/stream"
@@ -38,13 +37,7 @@ func (k *Keeper) read(ctx context.Context) (m *mark, rev uint64, err error) {
 		}
 	}
 	if rev == 0 && own != nil && !k.rescued.IsZero() { // how many records there were since then, nobody knows
-		next := *own
-		next.Removing = maps.Clone(own.Removing)
-		if next.Removing == nil {
-			next.Removing = map[string]time.Time{}
-		}
-		next.Removing["what the unreadable mark told of"] = k.rescued
-		own = &next
+		own = own.withRemoval("what the unreadable mark told of", k.rescued)
 	}
 	return newer(m, own), rev, nil
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -105,9 +106,7 @@ func manyRuns(q *query) runs.Selection {
 	m := runs.Selection{Error: q.text("error"), Expect: expected(q)}
 	var err error
 	m.Filter, err = listingRuns(*q)
-	if q.err == nil {
-		q.err = err
-	}
+	q.err = cmp.Or(q.err, err)
 	return m
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -60,11 +61,7 @@ func (t *rateLimiter) allow(who string) (right func(), err error) {
 func (t *rateLimiter) window(who string, now time.Time) *window {
 	if len(t.of) >= mostAddresses && now.Sub(t.swept) >= triesWithin/10 {
 		t.swept = now
-		for other, w := range t.of {
-			if now.Sub(w.began) >= triesWithin {
-				delete(t.of, other)
-			}
-		}
+		maps.DeleteFunc(t.of, func(_ string, w *window) bool { return now.Sub(w.began) >= triesWithin })
 	}
 	if t.of[who] == nil && len(t.of) >= mostAddresses {
 		who = "others"

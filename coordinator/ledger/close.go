@@ -14,14 +14,8 @@ import (
 func (b *Verifier) Close(now time.Time, last uint64) Report {
 	kept, dropped := len(b.violations), b.dropped
 	defer func() { b.violations, b.dropped = b.violations[:kept], dropped }() // what is wrong now may come right
-	r := Report{
-		Sequence:    last,
-		Before:      b.first,
-		Records:     b.records,
-		Unknown:     b.unknown,
-		Foreign:     b.foreignCount,
-		ForeignSeqs: append([]uint64{}, b.foreign...),
-	}
+	r := Report{Sequence: last, Before: b.first, Records: b.records, Unknown: b.unknown, Foreign: b.foreignCount,
+		ForeignSeqs: append([]uint64{}, b.foreign...)}
 	b.runStates.all(func(at uint32, e *runState) {
 		switch {
 		case e.is(deleted):

@@ -123,13 +123,8 @@ func (d *callbacks) pendingCallback(s *session, now time.Time) (o PendingCallbac
 		d.hasReservedTurn(s) {
 		return o, false
 	}
-	o = PendingCallback{
-		ReadAt:  now,
-		Session: s.sessionID(),
-		LastRun: s.lastEnded.runID(),
-		Ended:   moment(s.lastEnded.Ended),
-		Misses:  int(s.Misses),
-	}
+	o = PendingCallback{ReadAt: now, Session: s.sessionID(), LastRun: s.lastEnded.runID(),
+		Ended: moment(s.lastEnded.Ended), Misses: int(s.Misses)}
 	if r := s.newestClaimed(nil); r != nil {
 		o.LastClaimed = r.runID()
 	}

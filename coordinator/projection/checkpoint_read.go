@@ -35,13 +35,8 @@ func load(file io.ReaderAt, size int64, identity string, key func(string, int) s
 	if got, _ := from.ReadString('\n'); got != header {
 		return nil, fmt.Errorf("it has another version, or belongs to another stream: %.99q instead of %q", got, header)
 	}
-	l := &checkpointReader{
-		f:        newReducer(key),
-		sessions: map[uint64]*session{},
-		turns:    map[*row]uint64{},
-		children: map[*row][]uint64{},
-		pending:  map[*session][]uint64{},
-	}
+	l := &checkpointReader{f: newReducer(key), sessions: map[uint64]*session{}, turns: map[*row]uint64{},
+		children: map[*row][]uint64{}, pending: map[*session][]uint64{}}
 	var p part
 	for d := gob.NewDecoder(from); ; {
 		clear(p.Sessions) // gob leaves fields alone that were zero

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -326,18 +327,15 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int,
 	if err := checkQuery(Query{Limit: limit}, run.Statuses); err != nil {
 		return nil, "", err
 	}
-	if limit == 0 {
-		limit = defaultLimit
-	}
 	if _, err := x.lists.Session(ctx, session); err != nil {
 		return nil, "", err
 	}
 	if err := x.fresh.catchUp(ctx); err != nil && fault.KindOf(err) != fault.Unavailable {
 		return nil, "", err
 	}
-	g := &paging{x: x, session: session, limit: limit, p: p, list: []run.Event{}, more: true}
+	g := &paging{x: x, session: session, limit: cmp.Or(limit, defaultLimit), p: p, list: []run.Event{}, more: true}
 	g.findBoundaries()
-	for over := false; !over && len(g.list) < limit && g.size < pageBytes && ctx.Err() == nil; {
+	for over := false; !over && len(g.list) < g.limit && g.size < pageBytes && ctx.Err() == nil; {
 		over, err = g.next(ctx)
 		if err != nil {
 			return nil, "", err

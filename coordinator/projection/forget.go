@@ -2,6 +2,7 @@ package projection
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -93,11 +94,7 @@ func (f *reducer) forget(before uint64) (newest int64) {
 		}
 	}
 	f.late.all = slices.DeleteFunc(f.late.all, func(l LateRecord) bool { return l.Seq < before })
-	for id, p := range f.callbacks.reserved {
-		if p.seq < before {
-			delete(f.callbacks.reserved, id)
-		}
-	}
+	maps.DeleteFunc(f.callbacks.reserved, func(_ ident, p reservation) bool { return p.seq < before })
 	f.compact()
 	return newest
 }

@@ -294,10 +294,8 @@ func (x *Lists) SessionResult(ctx context.Context, id string) (run.Result, run.R
 // Callbacks lists the runs that call back a parent session or a URL, newest first. Query.Statuses are those
 // of callbacks.
 func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
-	wanted := map[string]bool{}
-	for _, s := range q.Statuses {
-		wanted[s] = true
-	}
+	wanted := q.Statuses
+	has := func(c *run.CallbackState) bool { return c != nil && slices.Contains(wanted, c.Status) }
 	below, limit, err := beginPage(ctx, x, q, runCursor, run.CallbackStatuses)
 	if err != nil {
 		return CallbackPage{}, err
@@ -308,7 +306,7 @@ func (x *Lists) Callbacks(ctx context.Context, q Query) (CallbackPage, error) {
 			return false
 		}
 		c := callsOf(f, r)
-		return len(wanted) == 0 || c.parent != nil && wanted[c.parent.Status] || c.http != nil && wanted[c.http.Status]
+		return len(wanted) == 0 || has(c.parent) || has(c.http)
 	}
 	found, _ := x.find(ctx, q, below, limit+1)
 	p := CallbackPage{}

@@ -11,25 +11,11 @@ import (
 )
 
 func newReducer(key func(string, int) string) *reducer {
-	t := &tables{
-		version:  run.Version,
-		runs:     map[ident]*row{},
-		sessions: map[ident]*session{},
-		pending:  map[*session]bool{},
-		past:     map[*row][]past{},
-		deleted:  map[ident]uint64{},
-		retryOf:  map[*row]ident{},
-	}
+	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{},
+		pending: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}, retryOf: map[*row]ident{}}
 	scan := &scanner{names: map[string]string{}}
-	below := &trees{
-		tables:      t,
-		stopped:     map[ident]tree{},
-		below:       map[ident][]*session{},
-		children:    childIndex{},
-		parents:     map[ident]ident{},
-		stopping:    map[*row]bool{},
-		suppressing: map[*session][]*row{},
-	}
+	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident][]*session{}, children: childIndex{},
+		parents: map[ident]ident{}, stopping: map[*row]bool{}, suppressing: map[*session][]*row{}}
 	return &reducer{
 		tables: t, key: key, scan: scan, late: &lateRecords{}, trees: below, waitlists: &waitlists{
 			queues: map[string]*waitlist{}},
@@ -72,21 +58,12 @@ func (f *reducer) accept(ch *Change, rec subject.Record, m Record) (int, error) 
 
 // begin makes the row of a new run, and of its session if that is new too.
 func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
-	created := nanos(s.CreatedAt)
-	if created == 0 {
-		created = m.Time.UnixNano()
-	}
+	created := cmp.Or(nanos(s.CreatedAt), m.Time.UnixNano())
 	sid := identOf(sessionPrefix, s.SessionID)
 	sess := f.sessions[sid]
 	if sess == nil {
-		sess = &session{
-			Ident:     sid,
-			Agent:     s.Agent,
-			AgentType: s.AgentType,
-			Parent:    s.Parent,
-			Dir:       s.ProjectDir,
-			First:     m.Seq,
-		}
+		sess = &session{Ident: sid, Agent: s.Agent, AgentType: s.AgentType, Parent: s.Parent, Dir: s.ProjectDir,
+			First: m.Seq}
 		f.sessions[sid] = sess
 		f.sorder = append(f.sorder, sess)
 		f.trees.children.add(sess)

@@ -2,6 +2,7 @@ package projection
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"ao/nats/subject"
@@ -52,11 +53,7 @@ func (d *callbacks) attachChildren(turn *row, children []*row) {
 
 // cancelReservations drops the reservations of a deleted session.
 func (d *callbacks) cancelReservations(session string) {
-	for id, p := range d.reserved {
-		if p.session == session {
-			delete(d.reserved, id)
-		}
-	}
+	maps.DeleteFunc(d.reserved, func(_ ident, p reservation) bool { return p.session == session })
 }
 
 // hasReservedTurn reports whether a turn of the session is reserved.

@@ -19,14 +19,8 @@ type runView struct {
 
 // runViewOf copies a row. The caller holds at least the read lock.
 func runViewOf(f *reducer, r *row) runView {
-	s := runView{
-		row:          *r,
-		id:           r.runID(),
-		sessionID:    r.session.sessionID(),
-		status:       r.shown(),
-		sessionFirst: r.session.First,
-		calls:        callsOf(f, r),
-	}
+	s := runView{row: *r, id: r.runID(), sessionID: r.session.sessionID(), status: r.shown(),
+		sessionFirst: r.session.First, calls: callsOf(f, r)}
 	if r.live != nil {
 		s.snap = r.live.snap
 	}

@@ -68,14 +68,8 @@ func (x *Feed) Stream(ctx context.Context, session, after string, emit func(Item
 			return err
 		}
 	}
-	t := &streamReader{
-		x:       x,
-		session: session,
-		p:       p,
-		emit:    emit,
-		records: []string{subject.AllRuns},
-		events:  subject.AllEvents,
-	}
+	t := &streamReader{x: x, session: session, p: p, emit: emit, records: []string{subject.AllRuns},
+		events: subject.AllEvents}
 	if session != "" {
 		t.records, t.events = []string{"ao.runs." + subject.Partition(session) + ".>"}, subject.SessionEvents(session)
 	}

@@ -34,14 +34,8 @@ func (x *Reader) Trace(ctx context.Context, id string) (Trace, error) {
 		return Trace{}, err
 	}
 	r.Parameters = nil
-	t := Trace{
-		Run:       r,
-		AgentType: spec.AgentType,
-		HasSchema: spec.HasOutputSchema,
-		Claim:     s.Claim,
-		End:       s.End,
-		Full:      []uint64{s.First, s.Full},
-	}
+	t := Trace{Run: r, AgentType: spec.AgentType, HasSchema: spec.HasOutputSchema, Claim: s.Claim, End: s.End,
+		Full: []uint64{s.First, s.Full}}
 	x.p.reading(func(f *reducer) {
 		if row := f.run(id); row != nil {
 			for _, p := range f.past[row] {

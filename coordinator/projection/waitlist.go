@@ -2,6 +2,7 @@ package projection
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -54,11 +55,7 @@ func (ls *waitlists) queue(name string) *waitlist {
 		return l
 	}
 	if len(ls.queues) >= maxQueues {
-		for other, l := range ls.queues {
-			if l.n == 0 {
-				delete(ls.queues, other)
-			}
-		}
+		maps.DeleteFunc(ls.queues, func(_ string, l *waitlist) bool { return l.n == 0 })
 	}
 	l := &waitlist{queue: string([]byte(name))} // a copy, not a part of the subject
 	ls.queues[l.queue] = l

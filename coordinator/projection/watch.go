@@ -2,6 +2,7 @@ package projection
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -202,10 +203,6 @@ func (w *watch) concerns(f *reducer, r *row) bool {
 
 // mayHaveBeen reports whether a row has one of the statuses, or may have had it before its last change.
 func (q *Query) mayHaveBeen(r *row) bool {
-	for _, s := range q.Statuses {
-		if s == string(r.shown()) || !run.Status(s).Final() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(q.Statuses,
+		func(s string) bool { return s == string(r.shown()) || !run.Status(s).Final() })
 }

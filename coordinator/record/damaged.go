@@ -2,8 +2,6 @@ package record
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"ao/coordinator/projection"
 	"ao/nats/bus"
@@ -31,13 +29,7 @@ func (e *EndWriter) FailDamaged(ctx context.Context, a projection.Active, eviden
 		return e.EndWaiting(ctx, a, run.Failed, f)
 	}
 	if a.Spec.AllowsRetry(a.AttemptNumber()) && !a.Stopping { // every version reads that as: no further attempt
-		body, err := json.Marshal(run.Stop{V: e.Records.versions.Now(), SessionID: a.Spec.SessionID,
-			At: time.Now().UTC()})
-		if err != nil {
-			return err
-		}
-		stop := bus.Entry{Subject: subject.Stopping(subject.Partition(a.Spec.SessionID), a.Spec.ID), Body: body}
-		if err := e.Records.Put(ctx, stop); err != nil {
+		if err := requestStop(ctx, e, a); err != nil {
 			return err
 		}
 	}

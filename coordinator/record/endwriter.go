@@ -308,14 +308,8 @@ func (e *EndWriter) ended(ctx context.Context, a projection.Active, status run.S
 
 // NewEnd returns the common members of an end record for a claimed attempt.
 func (e *EndWriter) NewEnd(a projection.Active) run.Ended {
-	return run.Ended{
-		V:         e.Records.versions.Of(a),
-		SessionID: a.Spec.SessionID,
-		Nonce:     Nonce(),
-		Attempt:   a.Attempt,
-		StartedAt: a.Started,
-		At:        time.Now().UTC(),
-	}
+	return run.Ended{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: a.Attempt,
+		StartedAt: a.Started, At: time.Now().UTC()}
 }
 
 // SignChecked returns the signature that proves that a coordinator checked the attempt's result.

@@ -21,14 +21,8 @@ func (e *EndWriter) WaitingEnd(ctx context.Context, a projection.Active, status 
 		return nil, err
 	}
 	attempt, key := e.attempt(a)
-	claim, err := run.Claim{
-		V:         e.Records.versions.Of(a),
-		SessionID: a.Spec.SessionID,
-		Nonce:     Nonce(),
-		Attempt:   attempt,
-		At:        time.Now().UTC(),
-		Next:      last.Body,
-	}.Encode()
+	claim, err := run.Claim{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: attempt,
+		At: time.Now().UTC(), Next: last.Body}.Encode()
 	return []bus.Entry{
 		{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim},
 		last,
@@ -117,19 +111,20 @@ func (e *EndWriter) lastOrZero(ctx context.Context, subj string) (bus.Message, e
 	return m, nil
 }
 
-// Stop records the request to stop an attempt and sends it to the runner. The lease controller repeats it.
-func (e *EndWriter) Stop(ctx context.Context, a projection.Active) error {
-	body, err := json.Marshal(run.Stop{
-		V:         e.Records.versions.Now(),
-		SessionID: a.Spec.SessionID,
-		With:      a.TreeStop.Session,
-		At:        time.Now().UTC(),
-	})
+// requestStop records the request to stop an attempt.
+func requestStop(ctx context.Context, e *EndWriter, a projection.Active) error {
+	body, err := json.Marshal(run.Stop{V: e.Records.versions.Now(), SessionID: a.Spec.SessionID,
+		With: a.TreeStop.Session, At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}
-	if err := e.Records.Put(ctx, bus.Entry{Subject: subject.Stopping(subject.Partition(a.Spec.SessionID), a.Spec.ID),
-		Body: body}); err != nil {
+	return e.Records.Put(ctx, bus.Entry{Subject: subject.Stopping(subject.Partition(a.Spec.SessionID), a.Spec.ID),
+		Body: body})
+}
+
+// Stop records the request to stop an attempt and sends it to the runner. The lease controller repeats it.
+func (e *EndWriter) Stop(ctx context.Context, a projection.Active) error {
+	if err := requestStop(ctx, e, a); err != nil {
 		return err
 	}
 	if a.UnverifiedSeq == 0 { // otherwise its worker is done, and the result check decides

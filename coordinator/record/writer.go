@@ -100,13 +100,8 @@ func (w *Writer) NoteWritten(seq uint64) { w.projection.NoteWritten(seq) }
 
 // Queued returns the record that lets a worker take the attempt.
 func (w *Writer) Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error) {
-	body, err := run.Queued{
-		V:             w.versions.Now(),
-		Attempt:       attempt,
-		Key:           w.keys.Of(s.ID, attempt),
-		RecordVersion: w.versions.Advertised(),
-		Spec:          s,
-	}.Encode()
+	body, err := run.Queued{V: w.versions.Now(), Attempt: attempt, Key: w.keys.Of(s.ID, attempt),
+		RecordVersion: w.versions.Advertised(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, queue, s.ID, attempt), Body: body}, err
 }
 
@@ -123,13 +118,8 @@ func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.S
 	if err != nil {
 		return nil, err
 	}
-	list := run.Callback{
-		V:      w.versions.Now(),
-		RunID:  o.LastClaimed,
-		TurnID: turn.ID,
-		At:     turn.CreatedAt,
-		Next:   accepted.Body,
-	}
+	list := run.Callback{V: w.versions.Now(), RunID: o.LastClaimed, TurnID: turn.ID, At: turn.CreatedAt,
+		Next: accepted.Body}
 	for _, child := range o.Children[:reported] {
 		list.Children = append(list.Children, child.RunID)
 	}

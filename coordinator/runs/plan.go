@@ -92,9 +92,7 @@ func (d *planBuilder) resume(s run.Session) error {
 	d.name, d.sessionDir = s.Agent, s.ProjectDir
 	d.affinity = d.by.affinity(s.ID, s.ProjectDir)
 	d.Spec.Depth = s.Depth
-	if d.Spec.Parent == "" {
-		d.Spec.Parent = s.Parent
-	}
+	d.Spec.Parent = cmp.Or(d.Spec.Parent, s.Parent)
 	return nil
 }
 

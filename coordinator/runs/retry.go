@@ -2,6 +2,7 @@ package runs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -195,9 +196,7 @@ func (a *Bulk) request(ctx context.Context, q Retry, c changes) ([]byte, error) 
 func requestMembers(s run.Spec, in, parent string) (all []strictjson.Member, err error) {
 	put := func(key string, v any) {
 		raw, wrong := strictjson.Encode(v)
-		if err == nil {
-			err = wrong
-		}
+		err = cmp.Or(err, wrong)
 		all = append(all, strictjson.Member{Key: key, Value: raw})
 	}
 	text := func(key, v string) {

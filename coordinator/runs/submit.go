@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -96,9 +97,7 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 // Place stores a plan under these ids. sessionID is used where the plan has no session yet.
 func (r *Service) Place(ctx context.Context, p *Plan, runID, sessionID string) (Accepted, error) {
 	p.Spec.ID, p.Spec.Trace = runID, trace.FromContext(ctx)
-	if p.Spec.SessionID == "" {
-		p.Spec.SessionID = sessionID
-	}
+	p.Spec.SessionID = cmp.Or(p.Spec.SessionID, sessionID)
 	r.submitting.Add(1)
 	defer r.submitting.Add(-1)
 	input := p.Spec.Input // store may move it to a payload

@@ -97,8 +97,7 @@ func (st *Store) errTaken(ctx context.Context, s Schema) error {
 		agent.EqualJSON(old.Schema, s.Schema) {
 		hint = "it is identical, so there is nothing to do"
 	}
-	return fault.Newf(fault.Conflict, "Schema %q already exists; %s", s.Name, hint).
-		With("output_schema_name", s.Name)
+	return fault.Newf(fault.Conflict, "Schema %q already exists; %s", s.Name, hint).With("output_schema_name", s.Name)
 }
 
 // Schemas lists all schemas by name, without their bodies.

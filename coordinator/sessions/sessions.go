@@ -110,9 +110,8 @@ func (t *Service) StopSession(ctx context.Context, id string, how Stop) (s Sessi
 		tree = !stopped
 	}
 	// The newest first, so that no turn starts that is to be stopped.
-	open := t.History.Open(id)
-	for i := len(open) - 1; i >= 0; i-- {
-		if _, err := t.Stops.Stop(ctx, open[i].Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
+	for _, a := range slices.Backward(t.History.Open(id)) {
+		if _, err := t.Stops.Stop(ctx, a.Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
 			return s, err
 		}
 	}

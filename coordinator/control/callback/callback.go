@@ -190,13 +190,8 @@ func (c *Controller) children(ctx context.Context, pending []projection.Child) (
 			c.Log.Error("the end of a child is unreadable; its parent is called back without it", "run", child.RunID,
 				"err", err)
 		}
-		all = append(all, prompt.Child{
-			RunID:     child.RunID,
-			SessionID: child.SessionID,
-			Status:    child.Status,
-			Result:    e.Result,
-			Error:     e.Error,
-		})
+		all = append(all, prompt.Child{RunID: child.RunID, SessionID: child.SessionID, Status: child.Status,
+			Result: e.Result, Error: e.Error})
 		size += endSize(e)
 		if size > c.MaxPayload {
 			break

@@ -32,13 +32,8 @@ type connection interface {
 
 // NewHeartbeats returns one that has heard nothing yet.
 func NewHeartbeats(over connection, lease time.Duration, log *slog.Logger) *Heartbeats {
-	return &Heartbeats{
-		connection: over,
-		lease:      lease,
-		log:        log,
-		seen:       map[string]time.Time{},
-		unclaimed:  map[string]time.Time{},
-	}
+	return &Heartbeats{connection: over, lease: lease, log: log, seen: map[string]time.Time{},
+		unclaimed: map[string]time.Time{}}
 }
 
 // Heard notes a heartbeat for an attempt; unclaimed: its claim is unknown.

@@ -207,8 +207,8 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.
 
 // permanent reports whether a result will never be readable. In a cluster, what is not found at first may appear later.
 func permanent(err error, offered time.Time) bool {
-	lost := fault.KindOf(err) == fault.NotFound && !offered.IsZero() && time.Since(offered).Abs() > record.ReplicaLag
-	return lost || errors.Is(err, projection.ErrUnreadable)
+	return fault.KindOf(err) == fault.NotFound && !offered.IsZero() &&
+		time.Since(offered).Abs() > record.ReplicaLag || errors.Is(err, projection.ErrUnreadable)
 }
 
 // maxErrors is how many errors of an answer are reported.
@@ -220,13 +220,8 @@ func mismatch(raw json.RawMessage, res *run.Result) (wrong []run.OutputError) {
 	case res == nil, len(res.Data) == 0, res.Text != nil && isNull(res.Data):
 		return []run.OutputError{{Path: "$", Message: run.NoOutput}}
 	case res.Text != nil:
-		return []run.OutputError{
-			{
-				Path: "$",
-				Message: "result_text and result_data are both there; with an output_schema the answer is " +
-					"result_data alone",
-			},
-		}
+		return []run.OutputError{{Path: "$", Message: "result_text and result_data are both there; with an " +
+			"output_schema the answer is result_data alone"}}
 	}
 	s, err := schema.Compile(raw)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -195,12 +196,10 @@ func (c *Controller) prune() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	many := len(c.backoffs) >= maxBackoffs
-	for id, b := range c.backoffs {
-		if d, call, ok := c.History.Webhook(id); !ok || d.N != b.n || call.Status != run.CallbackPending ||
-			many && time.Now().After(b.until) {
-			delete(c.backoffs, id)
-		}
-	}
+	maps.DeleteFunc(c.backoffs, func(id string, b backoffState) bool {
+		d, call, ok := c.History.Webhook(id)
+		return !ok || d.N != b.n || call.Status != run.CallbackPending || many && time.Now().After(b.until)
+	})
 }
 
 // backOff leaves a try alone for a while.
@@ -334,15 +333,8 @@ func (c *Controller) payload(ctx context.Context, d projection.Webhook,
 
 // record records the outcome of a try, and waits for the projection: no look finds the same try again.
 func (c *Controller) record(ctx context.Context, d projection.Webhook, result Attempt) error {
-	r := run.Notified{
-		V:         c.Records.Version(),
-		SessionID: d.SessionID,
-		N:         d.N + 1,
-		Status:    run.NotifyFailed,
-		HTTP:      result.Status,
-		Reason:    result.Reason,
-		At:        time.Now().UTC(),
-	}
+	r := run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed,
+		HTTP: result.Status, Reason: result.Reason, At: time.Now().UTC()}
 	pause, last := backoff(d.Tries + 1)
 	switch {
 	case result.Delivered:

@@ -115,9 +115,7 @@ func (x *Explainer) Candidates(w runnerapi.RoutingKey, model string) []Candidate
 	return x.look(w, model).all
 }
 
-// candidates looks at every runner, the closest first. It costs what there are of runners and of runs under way.
-func (x *Explainer) candidates(w runnerapi.RoutingKey) crowd { return x.look(w, "") }
-
+// look looks at every runner, the closest first. It costs what there are of runners and of runs under way.
 func (x *Explainer) look(w runnerapi.RoutingKey, model string) (all crowd) {
 	holders := map[string][]Holder{}
 	for a := range x.History.Claimed() {

@@ -145,7 +145,7 @@ func limit(r run.Run, now time.Time) string {
 // unmatched explains a run that no online runner could take.
 func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time, inside bool) (
 	*Obstacle, string) {
-	all := x.candidates(w)
+	all := x.look(w, "")
 	o := &Obstacle{Reason: waitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
 	say, advice := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w)), ""
 	if home := x.History.Affinity(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" &&
@@ -190,7 +190,7 @@ func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.RoutingK
 		}
 		return o, "It is next. A coordinator is about to queue it."
 	}
-	all := x.candidates(w)
+	all := x.look(w, "")
 	all.all = slices.DeleteFunc(all.all, func(one Candidate) bool { return len(one.Mismatches) > 0 })
 	o := &Obstacle{Reason: waitsForSlot, Queue: a.Queue, Wants: WantedOf(w), Slots: &Slots{all.slots, all.taken},
 		Runners: all.all, More: max(0, all.matching-len(all.all))}
