@@ -10,16 +10,6 @@ import (
 	"ao/shared/fault"
 )
 
-// add adds the coordinators' definitions to all, over runners'.
-func (a *Catalog) add(all map[string]agent.Blueprint) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	for name, k := range a.stored {
-		all[name] = k.Blueprint
-	}
-	a.folders.add(all)
-}
-
 // Agents lists the agents with this status by name; empty: any status.
 func (a *Catalog) Agents(status string) ([]agent.Blueprint, error) {
 	if !slices.Contains([]string{"", agent.Active, agent.Inactive}, status) {
@@ -28,8 +18,13 @@ func (a *Catalog) Agents(status string) ([]agent.Blueprint, error) {
 	if err := a.cfg.Ready(); err != nil {
 		return nil, err
 	}
-	all := a.cfg.Runners.Agents()
-	a.add(all)
+	all := a.cfg.Runners.Agents() // the coordinators' definitions win over them
+	a.mu.RLock()
+	for name, k := range a.stored {
+		all[name] = k.Blueprint
+	}
+	a.mu.RUnlock()
+	a.folders.add(all)
 	list := make([]agent.Blueprint, 0, len(all))
 	for _, b := range all {
 		if status == "" || b.Status == status {

@@ -134,12 +134,8 @@ func (b *callbackVerifier) missingRun(id, missing string, x exemption, format st
 
 // notify checks a step of a run's webhook: steps are numbered, and none follows the delivery.
 func (b *callbackVerifier) notify(rec subject.Record, f fields) {
-	at, e := b.find(rec.Run)
+	at, e := accepted(b.memory, rec, f.session, "(notified) is of")
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late, "Record %d (notified) is of a run that was never accepted", b.seq)
-		return
-	}
-	if !b.same(rec, e, f.session) {
 		return
 	}
 	h := b.webhooks[at]

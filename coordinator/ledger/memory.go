@@ -151,6 +151,18 @@ func (m *memory) find(id string) (uint32, *runState) {
 	return at, m.runStates.at(at)
 }
 
+// accepted returns the run that a record does something to; nil: it was never accepted, or is of another session, which
+// is noted.
+func accepted(m *memory, rec subject.Record, session, does string) (uint32, *runState) {
+	at, e := m.find(rec.Run)
+	if e == nil {
+		m.note(kindUnknownRun, rec.Run, late, "Record %d %s a run that was never accepted", m.seq, does)
+	} else if !m.same(rec, e, session) {
+		e = nil
+	}
+	return at, e
+}
+
 // session returns a session, and creates it if it is unknown.
 func (m *memory) session(id string) uint32 {
 	if id == "" {

@@ -243,12 +243,7 @@ func (b *runVerifier) finish(at uint32, e *runState, s run.Status) {
 
 // stop notes a request to stop a run. One that was on its way may come after the end.
 func (b *runVerifier) stop(rec subject.Record, f fields) {
-	_, e := b.find(rec.Run)
-	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late, "Record %d stops a run that was never accepted", b.seq)
-		return
-	}
-	if b.same(rec, e, f.session) && !e.is(final) {
+	if _, e := accepted(b.memory, rec, f.session, "stops"); e != nil && !e.is(final) {
 		e.flags |= stopping
 	}
 }
@@ -256,12 +251,8 @@ func (b *runVerifier) stop(rec subject.Record, f fields) {
 // tree notes a request to stop what is below a session, and of its own runs the named one, or all. It has no effect if
 // a runner has claimed a run of the session after the one that it is about.
 func (b *runVerifier) tree(rec subject.Record, f fields) {
-	_, e := b.find(rec.Run)
+	_, e := accepted(b.memory, rec, rec.Session, "stops the tree of")
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late, "Record %d stops the tree of a run that was never accepted", b.seq)
-		return
-	}
-	if !b.same(rec, e, rec.Session) {
 		return
 	}
 	for at := e.next; at != 0; at = b.runStates.at(at).next {
@@ -303,12 +294,8 @@ func treeStopped(m *memory, e *runState) bool {
 
 // workerRecord checks a worker's record of an attempt other than its end.
 func (b *runVerifier) workerRecord(rec subject.Record, f fields) {
-	at, e := b.find(rec.Run)
+	at, e := accepted(b.memory, rec, f.session, "("+rec.Kind.String()+") is of")
 	if e == nil {
-		b.note(kindUnknownRun, rec.Run, late, "Record %d (%s) is of a run that was never accepted", b.seq, rec.Kind)
-		return
-	}
-	if !b.same(rec, e, f.session) {
 		return
 	}
 	switch l := b.live[at]; {

@@ -15,11 +15,11 @@ type Announcer struct {
 	Log     *slog.Logger
 	Runners interface {
 		OnlineMatches(runnerapi.RoutingKey) []string    // online runners that meet it
-		Runner(id string) (r runnerapi.Runner, ok bool) // a registered one
-		Queues(runnerapi.Runner) []string               // that a runner takes from
+		Runner(id string) (m runnerapi.Member, ok bool) // a registered one
 		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
 	}
-	Wake func() // has Reconcile called
+	Queues func(runnerapi.Runner) []string // that a runner takes from
+	Wake   func()                          // has Reconcile called
 
 	mu      sync.Mutex
 	pending map[string]bool // runners to send them to
@@ -51,16 +51,13 @@ func (a *Announcer) Reconcile(ctx context.Context) error {
 	var g errgroup.Group
 	g.SetLimit(maxConcurrent)
 	for id := range pending {
-		r, ok := a.Runners.Runner(id)
+		m, ok := a.Runners.Runner(id)
 		if !ok {
 			continue
 		}
 		g.Go(func() error {
-			cmd := runnerapi.Command{
-				Type:       runnerapi.CommandTaskQueues,
-				Instance:   r.Instance,
-				TaskQueues: a.Runners.Queues(r),
-			}
+			cmd := runnerapi.Command{Type: runnerapi.CommandTaskQueues, Instance: m.Instance,
+				TaskQueues: a.Queues(m.Runner)}
 			if _, err := a.Runners.Command(ctx, id, cmd); err != nil {
 				a.Log.Debug("queues not sent to a runner; the next heartbeat does", "runner", id, "err", err)
 			}

@@ -116,7 +116,12 @@ func wireRetention(c *Coordinator) {
 
 // wireQueues wires the task queues.
 func wireQueues(c *Coordinator) {
-	c.news = &queues.Announcer{Log: c.log, Runners: queueRunners{c}, Wake: func() { c.scheduler.Wake(requeued) }}
+	told := struct {
+		*runners.Registry
+		*runners.Commander
+	}{c.Registry, c.commands}
+	c.news = &queues.Announcer{Log: c.log, Runners: told, Wake: func() { c.scheduler.Wake(requeued) },
+		Queues: func(r runnerapi.Runner) []string { return c.Queues.Of(r) }}
 	known := struct {
 		history
 		*record.ReadBarrier
@@ -142,29 +147,6 @@ func wireQueues(c *Coordinator) {
 	}{c.Registry, c.Hearing, c.Leases, c.Highwater, c.ends}
 	c.QueueController = queues.NewController(queues.ControllerConfig{Log: c.log, Table: c.Queues, Consumers: c.guarded,
 		History: known, Runners: judged})
-}
-
-// queueRunners are the runners that are told of their queues.
-type queueRunners struct{ c *Coordinator }
-
-// OnlineMatches returns the online runners that satisfy w.
-func (a queueRunners) OnlineMatches(w runnerapi.RoutingKey) []string {
-	return a.c.Registry.OnlineMatches(w)
-}
-
-// Command sends a command to a runner.
-func (a queueRunners) Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply,
-	error) {
-	return a.c.commands.Command(ctx, runner, cmd)
-}
-
-// Queues returns the queues that a runner takes from.
-func (a queueRunners) Queues(r runnerapi.Runner) []string { return a.c.Queues.Of(r) }
-
-// Runner returns a registered runner.
-func (a queueRunners) Runner(id string) (runnerapi.Runner, bool) {
-	m, ok := a.c.Registry.Runner(id)
-	return m.Runner, ok
 }
 
 // Register registers a runner.
