@@ -147,8 +147,7 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.
 	if err := a.checkSchema(ctx, b); err != nil {
 		return after, nil, err
 	}
-	now := time.Now().UTC()
-	b.CreatedAt, b.ModifiedAt = created, &now
+	b.CreatedAt, b.ModifiedAt = created, new(time.Now().UTC())
 	value, err = strictjson.Encode(b)
 	return (&Resolved{Blueprint: b}).view(nil), value, err
 }

@@ -120,8 +120,7 @@ func (k *Keeper) Accept(ctx context.Context) ([]Damage, error) {
 
 func orNow(at *time.Time) *time.Time {
 	if at == nil {
-		now := time.Now().UTC()
-		at = &now
+		at = new(time.Now().UTC())
 	}
 	return at
 }

@@ -100,8 +100,7 @@ func (r *recorder) record(g *gin.Context, status int) {
 		}
 	}
 	n.written, e.Action = true, action
-	who := audit.Who(caller(g))
-	e.Actor = &who
+	e.Actor = new(audit.Who(caller(g)))
 	if id := g.Param("id"); plainID.MatchString(id) && e.Run == "" {
 		switch g.FullPath() {
 		case "/runs/:id/stop", "/runs/:id/retry", "/callbacks/:id/redeliver":

@@ -115,8 +115,7 @@ func expected(q *query) *int {
 	if !q.values.Has("expect") {
 		return nil
 	}
-	n := q.number("expect", 0, 0, 1<<31-1)
-	return &n
+	return new(q.number("expect", 0, 0, 1<<31-1))
 }
 
 // readFilters reads a body with a list's filters and further members, like a query.

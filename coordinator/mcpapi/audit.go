@@ -24,7 +24,6 @@ func (a *API) note(x *call, action string, status int, code string) {
 		return
 	}
 	x.recorded = true
-	who := audit.Who(x.who)
-	a.cfg.Audit.Record(audit.Entry{Request: x.id, EntryPoint: audit.MCP, Actor: &who, From: x.from, Action: action,
-		Targets: x.targets, Status: status, Error: code})
+	a.cfg.Audit.Record(audit.Entry{Request: x.id, EntryPoint: audit.MCP, Actor: new(audit.Who(x.who)), From: x.from,
+		Action: action, Targets: x.targets, Status: status, Error: code})
 }

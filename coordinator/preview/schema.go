@@ -144,8 +144,7 @@ func (p *Previewer) answer(ctx context.Context, s *schema.Schema, text string, s
 				"of it, or simplify the schema").With("field", "answer")
 		}
 		if i == found.Chosen {
-			at := len(a.Candidates)
-			a.Chosen = &at
+			a.Chosen = new(len(a.Candidates))
 		}
 		a.Candidates = append(a.Candidates, candidate(s, c))
 	}

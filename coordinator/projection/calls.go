@@ -44,8 +44,7 @@ func callsOf(f *reducer, r *row) (c calls) {
 		if r.Webhook == webhookDead {
 			c.http.Status = run.CallbackDead
 		} else {
-			next := h.Next.UTC()
-			c.http.Next = &next
+			c.http.Next = new(h.Next.UTC())
 		}
 	}
 	return c

@@ -227,8 +227,7 @@ func saveRun(f *reducer, r *row) savedRun {
 		s.Turn = r.turn.First
 	}
 	if h := f.webhooks.of[r]; h != nil {
-		w := *h
-		s.Webhook = &w
+		s.Webhook = new(*h)
 	}
 	if r.live != nil {
 		s.Active, s.Children = r.live.snap, firsts(r.live.children)

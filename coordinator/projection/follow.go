@@ -149,8 +149,7 @@ func (w *Follower) suspectLoss(is bool) {
 		w.p.signal(HistoryConfirmed)
 		return
 	}
-	now := time.Now()
-	w.lossSuspected.Store(&now)
+	w.lossSuspected.Store(new(time.Now()))
 }
 
 // LastSnapshot returns the newest checkpoint that this process wrote; zero: none yet.

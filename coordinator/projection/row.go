@@ -190,8 +190,7 @@ func momentOrNil(ns int64) *time.Time {
 	if ns == 0 {
 		return nil
 	}
-	t := moment(ns)
-	return &t
+	return new(moment(ns))
 }
 
 func nanos(t time.Time) int64 {

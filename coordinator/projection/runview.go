@@ -46,15 +46,13 @@ func (s *runView) bare() run.Run {
 		r.StartedAt = s.snap.Started
 	}
 	if s.snap != nil && s.snap.Key == "" && !s.snap.NotBefore.IsZero() {
-		at := s.snap.NotBefore.UTC()
-		r.NextAt = &at
+		r.NextAt = new(s.snap.NotBefore.UTC())
 	}
 	if begin := r.StartedAt; (begin != nil || r.ClaimedAt != nil) && s.Timeout > 0 && s.Runner != "" {
 		if begin == nil {
 			begin = r.ClaimedAt
 		}
-		at := begin.Add(time.Duration(s.Timeout) * time.Second)
-		r.TimeoutAt = &at
+		r.TimeoutAt = new(begin.Add(time.Duration(s.Timeout) * time.Second))
 	}
 	return r
 }

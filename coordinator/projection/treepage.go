@@ -233,8 +233,8 @@ func (t *treePage) add(p *Projection, f *reducer, n *node) {
 	if s := f.sessions[n.id]; s == nil {
 		one.Deleted = true
 	} else {
-		created := moment(s.firstRow.Created)
-		one.Status, one.Agent, one.CreatedAt, one.Parent = p.statusOf(s), s.Agent, &created, s.Parent
+		one.Status, one.Agent, one.CreatedAt, one.Parent = p.statusOf(s), s.Agent, new(moment(s.firstRow.Created)),
+			s.Parent
 		one.RunsOmitted = max(0, int(s.runs)-treeSessionRuns)
 		t.addRuns(f, s, &one)
 	}

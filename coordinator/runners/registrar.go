@@ -334,12 +334,9 @@ func (g *Registrar) Runners() []View {
 		if m.Status == runnerapi.Left {
 			continue
 		}
-		tags := m.Tags
-		if tags == nil {
-			tags = []string{}
-		}
-		list = append(list, View{m.ID, m.Identity, tags, m.RequireMatchingTags, m.MaxConcurrentRuns, runnerapi.Names(
-			m.AgentHashes), m.Status, running[m.ID], m.RegisteredAt, m.LastHeartbeat.UTC()})
+		list = append(list, View{m.ID, m.Identity, append([]string{}, m.Tags...), m.RequireMatchingTags,
+			m.MaxConcurrentRuns, runnerapi.Names(m.AgentHashes), m.Status, running[m.ID], m.RegisteredAt,
+			m.LastHeartbeat.UTC()})
 	}
 	return list
 }

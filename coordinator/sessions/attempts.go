@@ -68,8 +68,7 @@ func (a attempts) read(ctx context.Context, session, id string, attempt int) (on
 	one.RunnerID, one.ClaimedAt = c.RunnerID, &claimedAt
 	m, err = a.stream.Last(ctx, subject.Ended(part, id, key))
 	if err == nil {
-		ended := m.Time.UTC()
-		one.EndedAt = &ended
+		one.EndedAt = new(m.Time.UTC())
 		if e, err := run.DecodeEnded(m.Body); err == nil { // an unreadable end record means a failed attempt
 			one.StartedAt, one.Error = e.StartedAt, e.Error
 		}

@@ -342,8 +342,7 @@ func (c *Controller) record(ctx context.Context, d projection.Webhook, result At
 	case result.Permanent || last:
 		r.Status = run.NotifyDead
 	default:
-		next := r.At.Add(pause + rand.N(pause/10+1))
-		r.Next = &next
+		r.Next = new(r.At.Add(pause + rand.N(pause/10+1)))
 	}
 	c.Receivers.Posted(r.Status)
 	if r.Status == run.NotifyDelivered {
