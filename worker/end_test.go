@@ -72,7 +72,7 @@ func TestRefusedEndRecord(t *testing.T) {
 	natstest.Until(t, "both are refused", func() bool { return w.counts.refused.Load() == 2 })
 	for _, q := range []run.Queued{small, large} {
 		if e := s.waitEnded(q); e.Nonce != "coordinator's" || e.Result != nil {
-			t.Errorf("the last word changed: %+v", e)
+			t.Errorf("the end record changed: %+v", e)
 		}
 		var l string
 		natstest.Until(t, "the log says so", func() bool { l = log.line("run.id=" + q.ID); return l != "" })
@@ -106,10 +106,10 @@ func TestAbandonedReplyAfterEnd(t *testing.T) {
 	w.attempts.mu.Lock()
 	a := w.attempts.all[q.Key]
 	w.attempts.mu.Unlock()
-	w.attempts.markFinished(a) // its last word is on the way
+	w.attempts.markFinished(a) // its end record is on the way
 	w.abandon(q.Key)
 	close(goOn)
-	natstest.Until(t, "its last word stands", func() bool { return w.counts.ended.Load() == 1 })
+	natstest.Until(t, "its end record exists", func() bool { return w.counts.ended.Load() == 1 })
 	if c := &w.counts; c.abandoned.Load() != 0 || c.refused.Load() != 0 {
 		t.Errorf("counted %+v", c)
 	}

@@ -102,10 +102,10 @@ func TestFence(t *testing.T) {
 	for _, q := range []run.Queued{again, late} {
 		var e run.Ended
 		if s.record(subject.Ended(subject.Partition(q.SessionID), q.ID, q.Key), &e) {
-			t.Errorf("a last word stands: %+v", e)
+			t.Errorf("an end record exists: %+v", e)
 		}
 	}
-	natstest.Until(t, "both last words are counted", func() bool { return w.counts.ended.Load() == 2 })
+	natstest.Until(t, "both end records are counted", func() bool { return w.counts.ended.Load() == 2 })
 	if c := &w.counts; c.fenced.Load() != 2 || c.ended.Load() != 2 || c.abandoned.Load() != 0 {
 		t.Errorf("got %+v", c)
 	}

@@ -80,7 +80,7 @@ func TestCompletedResultIsUnverified(t *testing.T) {
 	}
 	natstest.Until(t, "it is forgotten", func() bool { return !w.attempts.has(q.Key) })
 	if s.hasEnded(q) {
-		t.Error("the worker said the last word")
+		t.Error("the worker wrote the end record")
 	}
 	if c := &w.counts; c.ended.Load() != 1 || c.refused.Load() != 0 {
 		t.Errorf("got %+v", c)
@@ -193,7 +193,7 @@ func TestLateUnverifiedResult(t *testing.T) {
 		t.Errorf("the offer changed: %+v", e)
 	}
 	if s.hasEnded(taken) || w.counts.ended.Load() != 0 {
-		t.Error("the worker said the last word")
+		t.Error("the worker wrote the end record")
 	}
 }
 

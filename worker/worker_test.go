@@ -47,7 +47,7 @@ func TestRun(t *testing.T) {
 	}
 	all, err := b.Events(t.Context(), subject.RunEvents(q.SessionID, q.ID), 0, 10)
 	if err != nil || len(all) != 4 || all[3].Seq != e.Events {
-		t.Fatalf("got %d events, %v, last word says %d", len(all), err, e.Events)
+		t.Fatalf("got %d events, %v, the end record has %d", len(all), err, e.Events)
 	}
 	if !strings.Contains(string(all[2].Body)+string(all[3].Body),
 		`an event of the unknown kind \"nonsense\" is dropped`) {
@@ -231,7 +231,7 @@ func TestEndRecordAfterNATSIsBack(t *testing.T) {
 				t.Errorf("got %s %+v, last event %d", e.Status, e.Result, e.Events)
 			}
 			if c := &w.counts; c.refused.Load() != 0 {
-				t.Errorf("%d last words refused", c.refused.Load())
+				t.Errorf("%d end records refused", c.refused.Load())
 			}
 		})
 	}

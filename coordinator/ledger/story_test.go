@@ -227,7 +227,7 @@ func (a *actor) offered(n int, runner string) *actor {
 	return a
 }
 
-// checked is a coordinator's last word on it.
+// checked is a coordinator's end record after it.
 func (a *actor) checked(n int, mark string) *actor {
 	a.s.write(
 		subject.Ended(a.part(), a.spec.ID, a.key(n)),
@@ -277,7 +277,7 @@ func (a *actor) done() *actor {
 	return a.queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
 }
 
-// cancelled is the end of a run that nobody began: claim and last word are a coordinator's.
+// cancelled is the end of a run that no runner claimed: claim and end record are a coordinator's.
 func (a *actor) cancelled(n int) *actor {
 	for _, child := range a.children {
 		child.vain++

@@ -40,7 +40,7 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 		}, "1=0+0+1 attempts 1/1"},
 		{"records that another one is to follow, in a moment", func(s *story) { s.unfinished() },
 			"3=1+0+2 attempts 2/2 calls 1=1+0+0"},
-		{"a lost run: the last word is a coordinator's", func(s *story) {
+		{"a lost run: the end record is a coordinator's", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "")
 		}, "1=0+0+1 attempts 1/1"},
 		{"waiting runs are stopped, queued or not; a record that was under way comes late", func(s *story) {
@@ -227,7 +227,7 @@ func TestWhatIsWrongIsReported(t *testing.T) {
 	}{
 		{"a claim of a run that nobody accepted", func(s *story) { s.run(s.session()).claimed(1, "rnr_1") },
 			"sum unknown_run"},
-		{"a last word of one",
+		{"an end record of one",
 			func(s *story) { s.run(s.session()).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1") },
 			"sum unknown_run"},
 		{"a stop of one", func(s *story) { s.run(s.session()).stopping() }, "unknown_run"},
@@ -247,9 +247,9 @@ func TestWhatIsWrongIsReported(t *testing.T) {
 		}, "begun_twice"},
 		{"a second claim after the end", func(s *story) { s.run(s.session()).done().claimedWith(9, 1, "rnr_2") },
 			"begun_twice"},
-		{"a second last word, under another key",
+		{"a second end record, under another key",
 			func(s *story) { s.run(s.session()).done().endedWith(9, 1, run.Failed, "") }, "two_last_words"},
-		{"the last word of a further attempt after the end",
+		{"the end record of a further attempt after the end",
 			func(s *story) { s.run(s.session()).done().ended(2, run.Failed, "") }, "two_last_words"},
 		{"an end without a claim", func(s *story) { s.run(s.session()).queued(1).ended(1, run.Failed, "") },
 			"ended_unclaimed"},
@@ -269,10 +269,10 @@ func TestWhatIsWrongIsReported(t *testing.T) {
 			a := s.run(s.session(), bindingOutput, attempts(2)).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
 			a.checked(1, markOf(a.spec.ID, 1)).queued(2)
 		}, "attempt_out_of_turn"},
-		{"a last word by another runner", func(s *story) {
+		{"an end record by another runner", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_2")
 		}, "wrong_runner"},
-		{"a runner's last word on what a coordinator took", func(s *story) {
+		{"a runner's end record of what a coordinator took", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "").ended(1, run.Completed, "rnr_2")
 		}, "wrong_runner"},
 		{"a session bound by another runner",
@@ -349,7 +349,7 @@ func TestWhatIsWrongIsReported(t *testing.T) {
 		}, "record_mismatch"},
 		{"a claim of no attempt", func(s *story) { s.run(s.session()).queued(1).claimedWith(1, 0, "rnr_1") },
 			"record_mismatch"},
-		{"a last word that is none",
+		{"an end record that is none",
 			func(s *story) { s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Running, "rnr_1") },
 			"record_mismatch"},
 		{"a record that is no JSON", func(s *story) {

@@ -47,10 +47,10 @@ func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
 			a.ended(2, run.Failed, 0)},
 		"the claim of the one before": {a.queued(1), a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2),
 			a.ended(2, run.Failed, 0)},
-		"all but the words on both": {a.accepted(), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
+		"all but the end records of both": {a.accepted(), a.ended(1, run.Failed, 0), a.ended(2, run.Failed, 0)},
 		"nothing": {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2),
 			a.claimed(2), a.ended(2, run.Failed, 0)},
-		"the claims, and words come late": {a.queued(1), a.ended(1, run.Failed, 0), a.claimed(1), a.queued(2),
+		"the claims, and end records come late": {a.queued(1), a.ended(1, run.Failed, 0), a.claimed(1), a.queued(2),
 			a.ended(2, run.Failed, 0), a.ended(1, run.Completed, 0)},
 	} {
 		j := joined(nil, Config{Key: keyOf})

@@ -49,7 +49,7 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 		{"a run with an output schema", offering.queued(1), true, 0},
 		{"its claim", offering.claimed(1), true, 0},
 		{"its offer", offering.offered(1), true, ResultDue},
-		{"a word that comes late", first.ended(1, run.Failed, 0), true, 0},
+		{"an end record that comes late", first.ended(1, run.Failed, 0), true, 0},
 		{"a run below", below.queued(1), true, 0},
 		{"the stop of a tree", stop, true, TreeStopDue},
 	} {

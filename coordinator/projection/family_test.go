@@ -175,7 +175,7 @@ func (f *family) step() {
 		if len(live) == 0 && len(m.owed) > 0 && m.hears() && m.last != nil {
 			f.tell(m)
 		}
-	case 6: // a late or foreign word
+	case 6: // a late or foreign record
 		r := m.turns[f.rng.IntN(len(m.turns))]
 		f.add(
 			r.ended(r.attempt+5, run.Completed, 0),

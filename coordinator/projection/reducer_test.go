@@ -16,7 +16,7 @@ import (
 )
 
 // history is what may happen in one session, at random: turns in order, stops, retries, and every kind of late or
-// foreign word.
+// foreign record.
 func history(t testing.TB, rng *rand.Rand, session string) (records []entry) {
 	add := func(e ...entry) { records = append(records, e...) }
 	for turn := range 1 + rng.IntN(4) {
@@ -220,7 +220,7 @@ func TestStatuses(t *testing.T) {
 			"stopping - stopping"},
 		{"it ends well although it was to stop", []entry{a.queued(1), a.claimed(1), a.stopping(),
 			a.ended(1, run.Completed, 0)}, "completed - finished"},
-		{"the first last word counts", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0),
+		{"the first end record counts", []entry{a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0),
 			a.ended(1, run.Completed, 0)}, "failed - failed"},
 		{"a waiting run is ended unclaimed", []entry{a.accepted(), a.ended(1, run.Stopped, 0)}, "stopped - stopped"},
 		{"an attempt that fails is followed by another", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0)},
@@ -229,7 +229,7 @@ func TestStatuses(t *testing.T) {
 			"completed - finished"},
 		{"the next attempt is the current one", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0),
 			c.queued(2), c.claimed(2), c.ended(1, run.Completed, 0)}, "claimed - running"},
-		{"only its word counts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2),
+		{"only its end record counts", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0), c.queued(2),
 			c.claimed(2), c.ended(2, run.Completed, 0)}, "completed - finished"},
 		{"the last attempt's failure is the run's", []entry{c.queued(1), c.claimed(1), c.ended(1, run.Failed, 0),
 			c.queued(2), c.claimed(2), c.ended(2, run.Failed, 0)}, "failed - failed"},
@@ -259,10 +259,10 @@ func TestStatuses(t *testing.T) {
 			a.ended(1, run.Completed, 0)}, "completed stopped finished"},
 		{"a session with a waiting run is not deleted", []entry{a.accepted(), a.deleted()}, "pending - pending"},
 		{"a session that ended is", []entry{a.queued(1), a.ended(1, run.Failed, 0), a.deleted()}, "- - -"},
-		{"a last word that cannot be read is a failure",
+		{"an end record that cannot be read is a failure",
 			[]entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject,
 				Body: []byte(`{"v":1,"stat`)}}, "failed - failed"},
-		{"a last word without a status is one too",
+		{"an end record without a status is one too",
 			[]entry{a.queued(1), a.claimed(1), {Subject: a.ended(1, run.Completed, 0).Subject,
 				Body: []byte(`{"v":1,"status":"running"}`)}}, "failed - failed"},
 	} {

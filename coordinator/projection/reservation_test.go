@@ -55,24 +55,24 @@ func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 	older = append(older, turn.accepted(), list(run.Callback{RunID: turn.spec.ID}))
 
 	waits := newActor(t, run.NewID(), "ses_waits", "x")
-	word := must(
+	end := must(
 		run.Ended{V: 1, SessionID: "ses_waits", Nonce: "n", Attempt: 1, Status: run.Stopped, At: began}.Encode(),
 	)
-	claim := must(run.Claim{V: 1, SessionID: "ses_waits", Nonce: "n", Attempt: 1, At: began, Next: word}.Encode())
+	claim := must(run.Claim{V: 1, SessionID: "ses_waits", Nonce: "n", Attempt: 1, At: began, Next: end}.Encode())
 	ending = []entry{
 		waits.queued(1),
 		{Subject: waits.claimed(1).Subject, Body: claim},
-		{Subject: waits.ended(1, run.Stopped, 0).Subject, Body: word},
+		{Subject: waits.ended(1, run.Stopped, 0).Subject, Body: end},
 	}
 
 	lost := newActor(t, run.NewID(), "ses_lost", "x")
 	lost.contract()
-	word = must(run.Ended{V: 1, SessionID: "ses_lost", Nonce: "n", Attempt: 1, Status: run.Failed, At: began}.Encode())
+	end = must(run.Ended{V: 1, SessionID: "ses_lost", Nonce: "n", Attempt: 1, Status: run.Failed, At: began}.Encode())
 	shut = []entry{
 		lost.queued(1),
 		lost.claimed(1),
-		{Subject: lost.offered(1).Subject, Body: word},
-		{Subject: lost.ended(1, run.Failed, 0).Subject, Body: word},
+		{Subject: lost.offered(1).Subject, Body: end},
+		{Subject: lost.ended(1, run.Failed, 0).Subject, Body: end},
 	}
 	return own, told, older, ending, shut
 }
@@ -170,7 +170,7 @@ func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
 			t.Errorf("%s: %v is told once more", name, owed)
 		}
 		claim := must(run.Claim{V: 1, SessionID: turn.spec.SessionID, Nonce: "n", Attempt: 1, At: began}.Encode())
-		word := must(
+		end := must(
 			run.Ended{
 				V:         1,
 				SessionID: turn.spec.SessionID,
@@ -181,7 +181,7 @@ func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
 			}.Encode(),
 		)
 		j.reducer.apply(message(9, entry{Subject: turn.claimed(1).Subject, Body: claim}))
-		j.reducer.apply(message(10, entry{Subject: turn.ended(1, run.Stopped, 0).Subject, Body: word}))
+		j.reducer.apply(message(10, entry{Subject: turn.ended(1, run.Stopped, 0).Subject, Body: end}))
 		if owed := j.DueCallbacks(); len(owed) != 1 || owed[0].Deliveries != 1 {
 			t.Errorf("%s: owed are %v", name, owed)
 		}

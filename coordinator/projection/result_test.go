@@ -37,7 +37,7 @@ func TestAnUnverifiedResultIsNotTheEnd(t *testing.T) {
 		{"refused: the next attempt", []entry{a.offered(1), a.ended(1, run.Failed, 0)}, run.Pending, false},
 		{"refused after a stop: no next attempt", []entry{a.offered(1), a.stopping(), a.ended(1, run.Failed, 0)},
 			run.Failed, false},
-		{"the worker says it itself", []entry{a.ended(1, run.Completed, 0)}, run.Pending, false},
+		{"the worker writes the end itself", []entry{a.ended(1, run.Completed, 0)}, run.Pending, false},
 		{"with another attempt's mark", []entry{a.checked(1, markOf(a.spec.ID, 2))}, run.Pending, false},
 		{"twice", []entry{a.ended(1, run.Completed, 0), a.queued(2), a.claimed(2), a.checked(2, markOf(a.spec.ID, 1))},
 			run.Failed, false},

@@ -49,7 +49,7 @@ func TestStepsOfRuns(t *testing.T) {
 		{0, child.claimedBy(1, ""), "-"}, // a coordinator, to end it
 		{0, child.ended(1, run.Failed, 0), "ended y procedural rnr_1 took 0s failed exit whole 26s"},
 		{3 * time.Second, answer.accepted(), "accepted boss autonomous fresh took 0s"},
-		{0, answer.tells("run_4"), "told y procedural rnr_1 took 26s"}, // since its own word says it ended, at 3 s
+		{0, answer.tells("run_4"), "told y procedural rnr_1 took 26s"}, // since its end record, at 3 s
 		{1 * time.Second, child.notified(1, run.NotifyFailed), "-"},
 		{1 * time.Second, child.notified(2, run.NotifyDelivered), "hooked y procedural rnr_1 took 28s"},
 	}

@@ -139,7 +139,7 @@ func (a actor) offered(attempt int) entry {
 	return e
 }
 
-// checked is a coordinator's last word on an offer.
+// checked is a coordinator's end record after an unverified result.
 func (a actor) checked(attempt int, mark string) entry {
 	e := run.Ended{
 		V:         1,

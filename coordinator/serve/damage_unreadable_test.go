@@ -93,7 +93,7 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 				t.Errorf("attempt %d ended with %v", failed.Attempt, failed.Error)
 			}
 			done() // a living worker's end comes too late
-			natstest.Until(t, "the worker has said its last word", func() bool { return w.free() })
+			natstest.Until(t, "the worker has written its end record", func() bool { return w.free() })
 			again.post("/ledger/accept", "").want(200)
 			again.ledgerAs("the ledger is in order", func(l ledger.Report) bool { return l.OK })
 			other := again.another(func(c *serve.Config) { r.on(c); c.NATS.DataDir = t.TempDir() })

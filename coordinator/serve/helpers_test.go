@@ -348,7 +348,7 @@ func (w *worker) free() bool {
 	return len(w.attempts) == 0
 }
 
-// attempt claims a run, does it, and says its last word.
+// attempt claims a run, executes it, and writes its end record.
 func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop chan struct{}) {
 	defer w.leave(q.Key)
 	t, b, part := w.stack.t, w.stack.bus, subject.Partition(q.SessionID)
@@ -385,7 +385,7 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 		Status:  o.Status, Error: o.Error, Result: o.Result, Events: events, StartedAt: &now, At: now})
 	if _, err := b.Append(context.WithoutCancel(ctx), bus.Entry{Subject: last, Body: ended}); err != nil &&
 		ctx.Err() == nil {
-		t.Logf("last word of %s: %v", q.ID, err)
+		t.Logf("end record of %s: %v", q.ID, err)
 	}
 }
 

@@ -102,8 +102,8 @@ func TestALostWorkerEndsItsRuns(t *testing.T) {
 			break
 		}
 	}
-	free() // its last word comes too late and changes nothing
-	natstest.Until(t, "the worker has said its word", func() bool {
+	free() // its end record comes too late and changes nothing
+	natstest.Until(t, "the worker has written its end record", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return len(w.attempts) == 0
@@ -171,7 +171,7 @@ func TestDemands(t *testing.T) {
 		{`{"agent_name":"any","prompt":"x","additional_demands":{"executor_profile":"plain"}}`, "plain"},
 		{`{"agent_name":"any","prompt":"x","additional_demands":{"tags":["gpu"]}}`, "fast"},
 		{`{"agent_name":"bound","prompt":"x"}`, "fast"},
-		// the agent's word comes first
+		// the agent's demand comes first
 		{`{"agent_name":"bound","prompt":"x","additional_demands":{"executor_profile":"plain"}}`, "fast"},
 		{`{"agent_name":"tagged","prompt":"x","additional_demands":{"tags":["gpu"]}}`, "fast"},
 		{`{"agent_name":"any","prompt":"x","additional_demands":{"tags":["gold"]}}`, "choosy"},

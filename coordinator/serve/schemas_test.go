@@ -283,7 +283,7 @@ func TestACheckedResultComesThrough(t *testing.T) {
 	}
 }
 
-// TestAWorkerCannotCompleteByItself: its own word is a failure wherever a caller looks, on the live stream too.
+// TestAWorkerCannotCompleteByItself: its own end record is a failure wherever a caller looks, on the live stream too.
 func TestAWorkerCannotCompleteByItself(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -95,7 +95,7 @@ func TestSetupBringsAnOlderLayoutUpAndLeavesANewerMinor(t *testing.T) {
 	}
 }
 
-func TestTheStreamKeepsItsFirstWordWhateverTheHeaders(t *testing.T) {
+func TestTheStreamKeepsTheFirstRecordWhateverTheHeaders(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
@@ -113,7 +113,7 @@ func TestTheStreamKeepsItsFirstWordWhateverTheHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err := b.Last(t.Context(), ended(1)); err != nil || string(m.Body) != "first" || m.Seq != 1 {
-			t.Errorf("%v: got %q, %v, want the first word", h, m.Body, err)
+			t.Errorf("%v: got %q, %v, want the first record", h, m.Body, err)
 		}
 	}
 }

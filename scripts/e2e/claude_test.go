@@ -258,7 +258,7 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 		t.Fatalf("the orchestrator: %s", first.text)
 	}
 	top := first.at("session_id")
-	c.within(claudeTimeout, "the scanner's word has come to the top", func() bool {
+	c.within(claudeTimeout, "the scanner's result has come to the top", func() bool {
 		return strings.Contains(c.get("/sessions/"+top+"/result").at("result_text"), leak)
 	})
 	if got := c.get("/sessions/" + top + "/result").at("result_text"); got != "It comes down to "+leak {

@@ -54,7 +54,7 @@ func TestThreeLevelsOfAgents(t *testing.T) {
 		t.Fatalf("the orchestrator: %s", top.text)
 	}
 	session := top.at("session_id")
-	s.until("the scanner's word has come to the top", func() bool {
+	s.until("the scanner's result has come to the top", func() bool {
 		return strings.Contains(s.messages(session), `all is clean`)
 	})
 

@@ -105,7 +105,7 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 	s.same("an offered result", r.at("result.result_data.summary"), "clean")
 	parent := s.ended(s.run(`{"agent_name":"talker","parameters":` +
 		promptParams("@child talker async_callback @say from below\n@say I wait") + `}`))
-	s.until("the child's word has come", func() bool {
+	s.until("the child's result has come", func() bool {
 		return strings.Contains(s.messages(parent.at("session_id")), "from below")
 	})
 

@@ -76,7 +76,7 @@ func TestAPausedWorkersEndRecordIsRefused(t *testing.T) {
 	s.pauseWorker(s.coordinator) // so that it is the stream that says no, before a coordinator can
 	s.openGate("late")
 	w.signal(syscall.SIGCONT)
-	s.until("the worker says that its last word was refused",
+	s.until("the worker logs that its end record was refused",
 		func() bool { return w.line("level=WARN", "end record refused", late) != "" })
 	s.contains(w.line("end record refused", late), "of the late one", "status=completed")
 	s.until("the worker says what happened",

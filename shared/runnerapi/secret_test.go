@@ -19,7 +19,7 @@ func TestIsID(t *testing.T) {
 	}
 }
 
-// A registration's own word about its proof counts for nothing, and a process without a secret is known by its
+// What a registration says itself of its proof counts for nothing, and a process without a secret is known by its
 // instance.
 func TestProof(t *testing.T) {
 	secret := NewSecret()

@@ -253,7 +253,7 @@ func TestOneBadAddressSpoilsAName(t *testing.T) {
 	}
 }
 
-func TestTheSocketHasTheLastWord(t *testing.T) {
+func TestTheSocketDecides(t *testing.T) {
 	s, conns := receiver(t, "127.0.0.1:0", func(http.ResponseWriter, *http.Request) {})
 	s.Start()
 	t.Cleanup(s.Close)

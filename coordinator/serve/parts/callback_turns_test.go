@@ -92,7 +92,7 @@ func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 	}
 }
 
-// A crash of NATS may take a claim and leave the last word of its runner: that session began all the same.
+// A crash of NATS may take a claim and leave the end record of its runner: that session began all the same.
 func TestATurnAfterALostClaim(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFamily(t, c)

@@ -56,7 +56,7 @@ func (f family) claim(id string) projection.Active {
 	return claim(f.T, f.c, id, f.r)
 }
 
-// ends begins a run and says its last word.
+// ends claims a run and writes its end record.
 func (f family) ends(id string, o run.Outcome) {
 	f.Helper()
 	f.end(f.claim(id), o)

@@ -158,7 +158,7 @@ func active(t testing.TB, c *Coordinator, id, what string, ok func(projection.Ac
 
 func isQueued(a projection.Active) bool { return a.QueuedSeq != 0 }
 
-// claim begins a queued run, as a worker does.
+// claim claims a queued run, as a worker does.
 func claim(t testing.TB, c *Coordinator, id string, r runnerapi.Runner) projection.Active {
 	t.Helper()
 	a := active(t, c, id, "is queued", isQueued)
@@ -178,7 +178,7 @@ func heartbeat(t testing.TB, c *Coordinator, b runnerapi.Heartbeat) runnerapi.He
 	return reply
 }
 
-// finish says the last word of a claimed run.
+// finish writes the end record of a claimed run.
 func finish(t testing.TB, c *Coordinator, a projection.Active) {
 	t.Helper()
 	put(t, c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),

@@ -53,7 +53,7 @@ func TestIdleIsShown(t *testing.T) {
 		}
 	}
 	first, other := claim(t, c, good.RunID, r), claim(t, c, bad.RunID, r)
-	beat(good.SessionID, bad.SessionID) // before the last word
+	beat(good.SessionID, bad.SessionID) // before the end record
 	is(good.SessionID, "running")
 	finish(t, c, first)
 	put(t, b, subject.Ended(subject.Partition(bad.SessionID), bad.RunID, other.Key),

@@ -178,7 +178,7 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 }
 
 // An offer that comes at that moment is refused, and a failure that the worker says itself is the one end.
-func TestAWorkersWordBetweenTwoRecordsOfAnEnd(t *testing.T) {
+func TestAWorkersRecordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start(mustBe).RunID
 		a := p.claim(id)
@@ -298,7 +298,7 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 
 // A worker appends the end record of a run of which NATS has lost all but the session's record. The run is restored,
 // and that end record does not block it.
-func TestALateWordOnASessionWithoutItsRun(t *testing.T) {
+func TestALateEndRecordOfASessionWithoutItsRun(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
 		put(t, p.c.bus, subject.Ended(subject.Partition(spec.SessionID), spec.ID, p.c.keys.Of(spec.ID, 1)),

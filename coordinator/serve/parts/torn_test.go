@@ -94,7 +94,7 @@ func repeatTorn(t *testing.T, body string) {
 
 // An end record of the old attempt comes at the moment when its run is stored again. Neither the run's worker nor a
 // coordinator that abandons the run finds it in its place.
-func TestALateWordIsNotInTheWay(t *testing.T) {
+func TestALateEndRecordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	late := func() (*runs.Plan, runs.IdempotencyRecord) {
 		t.Helper()
@@ -126,7 +126,7 @@ func TestALateWordIsNotInTheWay(t *testing.T) {
 
 // NATS lost the records between the claim of an attempt and the end record of the next one. The next attempt is claimed
 // again, and its worker dies. That end record does not keep anybody from abandoning the attempt.
-func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
+func TestAnEarlyEndRecordIsNotInTheWay(t *testing.T) {
 	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	id := f.start(`,"max_attempts":2`).RunID
 	first := f.claim(id)
@@ -148,7 +148,7 @@ func TestAnEarlyWordIsNotInTheWay(t *testing.T) {
 }
 
 // Nor does it keep a run from being stopped, or from being failed where no runner comes.
-func TestAnEarlyWordKeepsNobodyFromEnding(t *testing.T) {
+func TestAnEarlyEndRecordPreventsNoEnd(t *testing.T) {
 	for name, claimed := range map[string]bool{"a word": false, "a claim and a word, between two attempts": true} {
 		t.Run(name, func(t *testing.T) {
 			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})

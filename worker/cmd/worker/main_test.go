@@ -249,7 +249,7 @@ func TestSigterm(t *testing.T) {
 			m, err := b.Last(t.Context(), subject.Ended(part, q.ID, "k"))
 			var e run.Ended
 			if err != nil || json.Unmarshal(m.Body, &e) != nil {
-				t.Fatalf("no last word: %v", err)
+				t.Fatalf("no end record: %v", err)
 			}
 			got := string(e.Status) + " "
 			if e.Error != nil {
