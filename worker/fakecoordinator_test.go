@@ -40,7 +40,7 @@ type fakeCoordinator struct {
 	partErr            error
 	onPart             func(name string) error // before a part is stored; where it is refused, it is not
 	apiURL             string                  // where the HTTP API is
-	recordVersion      int                     // the newest record version that is told at the registration
+	recordVersion      int                     // the newest record version in the reply to a registration
 	eventVersion       int                     // the newest form of events, likewise
 	lease              time.Duration           // default 10 s
 	lookups            atomic.Int32            // how often a record was asked for

@@ -78,7 +78,7 @@ func TestFence(t *testing.T) {
 	for range 4 {
 		<-running
 	}
-	natstest.Until(t, "all are told of", func() (ok bool) {
+	natstest.Until(t, "all are reported", func() (ok bool) {
 		s.with(func() { ok = len(s.heartbeats) > 0 && len(s.heartbeats[len(s.heartbeats)-1].Attempts) == 4 })
 		return ok
 	})

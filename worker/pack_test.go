@@ -56,7 +56,7 @@ func TestEventsArePackedIfAllCanReadPacks(t *testing.T) {
 	const half = 300
 	for _, tt := range []struct {
 		name string
-		// what coordinators tell: at the registration, in beats before the attempt, in beats in the middle of it
+		// what coordinators announce: at the registration, in beats before the attempt, in beats in the middle of it
 		join, before, then int
 		first, second      bool
 	}{
@@ -72,7 +72,7 @@ func TestEventsArePackedIfAllCanReadPacks(t *testing.T) {
 			t.Parallel()
 			b := natstest.Bus(t)
 			s := newFakeCoordinator(t, b)
-			tell := func(form int) (told func() bool) {
+			announce := func(form int) (known func() bool) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.answer = func(beat runnerapi.Heartbeat) runnerapi.HeartbeatReply {
@@ -91,13 +91,13 @@ func TestEventsArePackedIfAllCanReadPacks(t *testing.T) {
 			w := start(t, b, func(_ context.Context, _ executor.Invocation, host executor.Host) run.Outcome {
 				for n := range 2 * half {
 					if n == half {
-						natstest.Until(t, "the worker is told", tell(tt.then))
+						natstest.Until(t, "the worker knows", announce(tt.then))
 					}
 					host.Emit(run.EventMessage, run.TextMessage("system", fmt.Sprint(n)))
 				}
 				return completed("1")
 			})
-			natstest.Until(t, "the worker is told", tell(tt.before))
+			natstest.Until(t, "the worker knows", announce(tt.before))
 			q := s.enqueue()
 			e := s.waitEnded(q)
 			texts, messages, _ := eventsOf(t, b, q)

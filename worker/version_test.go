@@ -13,7 +13,7 @@ import (
 // TestRecordVersion: a worker writes the newest record version that it, all coordinators and the attempt support.
 func TestRecordVersion(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ own, told, beat, attempt, want int }{
+	for _, tt := range []struct{ own, announced, beat, attempt, want int }{
 		{1, 0, 0, 0, 1}, // today
 		{2, 0, 0, 0, 1}, // coordinators of before
 		{2, 0, 0, 2, 1}, // an older one came since the run was queued
@@ -25,7 +25,7 @@ func TestRecordVersion(t *testing.T) {
 		b := natstest.Bus(t)
 		s := newFakeCoordinator(t, b)
 		s.with(func() {
-			s.recordVersion = tt.told
+			s.recordVersion = tt.announced
 			s.answer = func(beat runnerapi.Heartbeat) runnerapi.HeartbeatReply {
 				r := knownReply(beat)
 				r.RecordVersion = tt.beat

@@ -51,7 +51,7 @@ func TestRun(t *testing.T) {
 	}
 	if !strings.Contains(string(all[2].Body)+string(all[3].Body),
 		`an event of the unknown kind \"nonsense\" is dropped`) {
-		t.Errorf("the event of no kind is told of as %s and %s", all[2].Body, all[3].Body)
+		t.Errorf("the event of no kind is reported as %s and %s", all[2].Body, all[3].Body)
 	}
 	s.waitDrained()
 	w.end(t)

@@ -145,10 +145,10 @@ func TestEverythingComesBackAsItWas(t *testing.T) {
 		streams[1].Messages != 348 {
 		t.Fatalf("made %s, streams %v, %v", made, streams, err)
 	}
-	told := 0
+	restored := 0
 	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1,
-		func(backup.Stream) { told++ }); err != nil || told != 14 {
-		t.Fatalf("%d streams, %v", told, err)
+		func(backup.Stream) { restored++ }); err != nil || restored != 14 {
+		t.Fatalf("%d streams, %v", restored, err)
 	}
 	if a, b := all(t, old), all(t, anew); a != b {
 		t.Errorf("restored it is %d bytes, was %d:\n%s\nwas\n%s", len(b), len(a), lines(b, a), lines(a, b))
@@ -309,10 +309,10 @@ func TestABackupOfAnOlderProgram(t *testing.T) {
 	for name, file := range map[string][]byte{"named": file,
 		"unnamed": replace(t, file, "backup.json", []byte(`{"version":1,"made_at":"2026-01-01T00:00:00Z"}`))} {
 		anew := natstest.Conn(t, natstest.Server(t))
-		told := 0
+		restored := 0
 		if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1,
-			func(backup.Stream) { told++ }); err != nil || told != 11 || all(t, nc) != all(t, anew) {
-			t.Errorf("%s: %d streams, %v", name, told, err)
+			func(backup.Stream) { restored++ }); err != nil || restored != 11 || all(t, nc) != all(t, anew) {
+			t.Errorf("%s: %d streams, %v", name, restored, err)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func run(b *testing.B, callers int, write func(n int) error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
 }
 
-// BenchmarkEvents compares the events of a run one by one with packs of them, by sync. Eight runs tell at once; an
+// BenchmarkEvents compares the events of a run one by one with packs of them, by sync. Eight runs publish at once; an
 // op is an event that is stored.
 func BenchmarkEvents(b *testing.B) {
 	for _, disk := range []string{"always", "2m"} {

@@ -160,7 +160,7 @@ func serve(conn net.Conn, version string, answer func(string) (string, time.Dura
 	}
 }
 
-// TestAServerThatWasSlowIsLookedAtAgain: as long as a write is unanswered, so that a full disk is told also where
+// TestAServerThatWasSlowIsLookedAtAgain: as long as a write is unanswered, so that a full disk is reported also where
 // the first look came to nothing.
 func TestAServerThatWasSlowIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
@@ -180,11 +180,11 @@ func TestAServerThatWasSlowIsLookedAtAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var told atomic.Int32
+			var answers atomic.Int32
 			b := scripted(t, func(subj string) (answer string, late time.Duration) {
 				switch {
 				case strings.HasPrefix(subj, "$JS.API.STREAM.INFO."):
-					if told.Add(1) == tt.slow {
+					if answers.Add(1) == tt.slow {
 						return info, 2 * bus.Prompt
 					}
 					return info, 0
@@ -194,7 +194,7 @@ func TestAServerThatWasSlowIsLookedAtAgain(t *testing.T) {
 				return "-", 0
 			})
 			if err := tt.write(b); !errors.Is(err, bus.ErrStorageFailing) {
-				t.Errorf("after %d answers: %v", told.Load(), err)
+				t.Errorf("after %d answers: %v", answers.Load(), err)
 			}
 		})
 	}

@@ -174,16 +174,16 @@ func TestAWatchOfABucketThatLostItsLastChanges(t *testing.T) {
 	if _, err := k.Put(t.Context(), "a", []byte("1")); err != nil {
 		t.Fatal(err)
 	}
-	var told []string
+	var changes []string
 	err := k.Watch(t.Context(), map[string]bus.Value{"a": {Rev: 20}}, func(c bus.Change) error {
-		told = append(told, fmt.Sprint(c.Key, " ", c.Rev, c.Deleted))
+		changes = append(changes, fmt.Sprint(c.Key, " ", c.Rev, c.Deleted))
 		if c.Deleted {
 			return nil
 		}
 		return enough
 	})
-	if want := []string{"a 0 true", "a 1 false"}; !errors.Is(err, enough) || !slices.Equal(told, want) {
-		t.Errorf("told %v, %v; want %v", told, err, want)
+	if want := []string{"a 0 true", "a 1 false"}; !errors.Is(err, enough) || !slices.Equal(changes, want) {
+		t.Errorf("got %v, %v; want %v", changes, err, want)
 	}
 }
 

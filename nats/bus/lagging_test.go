@@ -110,14 +110,14 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told [2]uint64
-	for n := range told {
+	var acked [2]uint64
+	for n := range acked {
 		ack, err := js.Publish(t.Context(),
 			subject.Event(subject.Partition("ses_1"), "ses_1", "run_"+strconv.Itoa(n), "message"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		told[n] = ack.Sequence
+		acked[n] = ack.Sequence
 	}
 	os, err := js.ObjectStore(t.Context(), subject.Payloads)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 			}
 		}
 	}
-	for run, want := range told {
+	for run, want := range acked {
 		m, err := b.NextEvent(t.Context(), subject.RunEvents("ses_1", "run_"+strconv.Itoa(run)), 0)
 		if err != nil || m.Seq != want {
 			t.Errorf("the event of run %d: got %+v, %v, want %d", run, m, err, want)
@@ -172,7 +172,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 			"its session": subject.SessionEvents("ses_1")} {
 			newest := want
 			if what == "its session" {
-				newest = told[1]
+				newest = acked[1]
 			}
 			if at, err := b.LastEvent(t.Context(), filter); err != nil || at != newest {
 				t.Errorf("the last event of %s: got %d, %v, want %d", what, at, err, newest)
@@ -198,7 +198,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 		"a subject":  func() error { _, err := b.Last(t.Context(), ended(2)); return err },
 		"an event": func() error {
 			_,
-				err := b.NextEvent(t.Context(), subject.SessionEvents("ses_1"), told[1])
+				err := b.NextEvent(t.Context(), subject.SessionEvents("ses_1"), acked[1])
 			return err
 		},
 		"a part":         func() error { _, err := b.GetPart(t.Context(), "run_1.in", 2); return err },

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A request whose connection has ended gets no reply. Its caller is told so at once. Otherwise the request would end
+// A request whose connection has ended gets no reply. Its caller learns so at once. Otherwise the request would end
 // only after its ten seconds.
 func TestARequestEndsWithItsConnection(t *testing.T) {
 	t.Parallel()

@@ -117,7 +117,7 @@ func TestManyBatchesAtOnce(t *testing.T) {
 	}
 }
 
-// A batch that the server has no room for is told as that, and who reads it knows that nothing was written.
+// A batch that the server has no room for is reported as that, and who reads it knows that nothing was written.
 func TestTooManyBatchesAreSaidToBe(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)

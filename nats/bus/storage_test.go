@@ -78,7 +78,7 @@ func TestAFullDiskIsReportedSoon(t *testing.T) {
 		t.Errorf("reading: %v", err)
 	}
 	fresh := openOn(t, p) // has written nothing yet
-	natstest.Until(t, "who writes nothing is told, too", func() bool { return fresh.CheckStorage(t.Context()) != nil })
+	natstest.Until(t, "who writes nothing knows it, too", func() bool { return fresh.CheckStorage(t.Context()) != nil })
 	d.Leave(8 << 20) // too little for the server to be started anew by itself, as one that is embedded would be
 	if _, err := b.Append(t.Context(), record("before")); !errors.Is(err, bus.ErrStorageFailing) {
 		t.Errorf("with room, before a restart: %v", err)

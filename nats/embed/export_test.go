@@ -12,6 +12,6 @@ func (s *Server) Restart() {
 // Rest is how long watch leaves a server alone.
 type Rest struct{ restartPause }
 
-// Start notes a start; Over tells whether another may come.
+// Start notes a start; Over reports whether another may come.
 func (r *Rest) Start(began, ended time.Time) { r.started(began, ended) }
 func (r *Rest) Over(now time.Time) bool      { return r.expired(now) }

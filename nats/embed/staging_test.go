@@ -48,7 +48,7 @@ func pair(name string) []bus.Entry {
 		{Subject: subject.Ended("01", name, "key"), Body: []byte("{}")}}
 }
 
-// stands tells whether both records of a pair do.
+// stands reports whether both records of a pair do.
 func stands(t *testing.T, b *bus.Bus, name string) {
 	t.Helper()
 	for _, e := range pair(name) {

@@ -302,7 +302,7 @@ func (s *stack) createFamily(t *testing.T) (session string) {
 			`@sleep 400ms\\n@fail source_unreachable The source that this child was to read does not answer`)+
 		ask("translator", `@say Fertig.\\n@sleep 1300ms`)+
 		`@json {\"title\":\"Costs rose\",\"severity\":\"low\",\"changes\":[\"costs\",\"table 4\"]}"}}`)
-	eventually(t, "the parent was told of its children", func() bool {
+	eventually(t, "the parent was called back for its children", func() bool {
 		return strings.Count(s.call(t, "GET", "/runs?status=completed,failed&session_id="+session, "", 200),
 			`"run_id"`) > 1 &&
 			strings.Contains(s.call(t, "GET", "/runs?status=pending,claimed,running&session_id="+session, "", 200),

@@ -48,7 +48,7 @@ func TestStack(t *testing.T) {
 		{"keys and tokens are made once", checkInitOnce},
 		{"who shows nothing gets nothing", checkUnauthenticated},
 		{"nobody is root, the root file system is read-only, and there are limits", checkConfined},
-		{"images and programs tell their version", versioned},
+		{"images and programs show their version", versioned},
 		{"a run over HTTP", overHTTP},
 		{"a run by the ao command", byCommand},
 		{"the doctor on its host warns of nothing", checkSecrets},

@@ -56,7 +56,7 @@ func TestAgents(t *testing.T) {
 	s.story("a runner's broken agent is named too", func(s *stack) {
 		s.write("agents/lame/agent.json", `{"name":"lame","command":"./no-such-program"}`)
 		w := s.worker()
-		s.until("it is told of", func() bool { return s.get("/agents?status=broken").at("agents.0.name") == "lame" })
+		s.until("it is listed", func() bool { return s.get("/agents?status=broken").at("agents.0.name") == "lame" })
 		s.has(s.post("/runs", `{"agent_name":"lame"}`), 404, `Agent \"lame\" cannot be used, its file is broken: `)
 		s.has(s.get("/agents?status=broken"), 200, `"runner_id":"rnr_`, "no-such-program", `"status":"broken"`)
 		w.stop()

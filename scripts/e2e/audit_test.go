@@ -29,7 +29,7 @@ func (s *stack) auditTrail() (statuses map[string]int, gaps int, whole bool) {
 		gaps += len(p.Gaps)
 		for _, e := range p.Entries {
 			if _, twice := statuses[e.Request]; twice {
-				s.t.Errorf("request %s is told twice", e.Request)
+				s.t.Errorf("request %s is recorded twice", e.Request)
 			}
 			statuses[e.Request] = e.Status
 		}
@@ -81,10 +81,10 @@ func TestTheAuditOutlivesAServer(t *testing.T) {
 	lost := c.Leader(subject.Audit)
 	lost.Kill()
 	make(10)
-	told := func(when string) {
+	recorded := func(when string) {
 		t.Helper()
 		for name, s := range map[string]*stack{"one": one, "the other": two} {
-			s.within(time.Minute, when+": "+name+" coordinator tells all", func() bool {
+			s.within(time.Minute, when+": "+name+" coordinator recorded all", func() bool {
 				statuses, gaps, whole := s.auditTrail()
 				if gaps > 0 {
 					t.Fatalf("%s: got %d gaps, want none", when, gaps)
@@ -98,13 +98,13 @@ func TestTheAuditOutlivesAServer(t *testing.T) {
 			})
 		}
 	}
-	told("without a server")
+	recorded("without a server")
 	lost.Start()
 	c.Current()
 	make(3)
-	told("with all of them again")
+	recorded("with all of them again")
 	one.coordinator.kill()
 	one.coordinator.start()
 	one.ready()
-	told("after a coordinator was killed")
+	recorded("after a coordinator was killed")
 }

@@ -97,7 +97,7 @@ func TestVersions(t *testing.T) {
 		"ok    nats-version  nats-server 2.")
 	for _, at := range []string{s.url, "http://" + metrics} {
 		if p := metrictest.Get(t, at+"/metrics"); p.Sum("ao_build_info", "version="+builtAs, "revision="+builtOf) != 1 {
-			t.Errorf("ao_build_info at %s does not tell version and commit", at)
+			t.Errorf("ao_build_info at %s does not show version and commit", at)
 		}
 	}
 }

@@ -89,11 +89,11 @@ func TestACallbackSurvivesARestartOfEverything(t *testing.T) {
 	s.allServers.Start()
 	s.coordinator.start()
 	s.ready()
-	s.until("the parent is told", func() bool { return len(s.parentTurns(parent)) == 2 })
+	s.until("the parent is called back", func() bool { return len(s.parentTurns(parent)) == 2 })
 	if got := s.parentTurns(parent)[1]; strings.Count(got, `<agent-callback session=\"`+session+
 		`\" status=\"completed\">`) != 1 || !strings.Contains(got, "answer to wait-dark") || !strings.Contains(got,
 		`"mode":"resume"`) {
-		t.Errorf("the parent was told %s", got)
+		t.Errorf("the parent was called back with %s", got)
 	}
 	s.until("nothing is under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
 	r := s.get("/runs/" + child)
@@ -128,7 +128,7 @@ func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
 	s.status(stopped, "running")
 	s.has(s.post("/runs/"+stopped+"/stop", ""), 200)
 	for _, id := range []string{stopped, failed} {
-		s.until("the parent is told of "+id, func() bool {
+		s.until("the parent is called back for "+id, func() bool {
 			return strings.Contains(strings.Join(s.parentTurns(parent), "\n"), s.get("/runs/"+id).at("session_id"))
 		})
 	}
@@ -136,14 +136,14 @@ func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
 		func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
 	w.kill()
 	w.start()
-	s.until("the parent is told of the lost one", func() bool {
+	s.until("the parent is called back for the lost one", func() bool {
 		return strings.Contains(strings.Join(s.parentTurns(parent), "\n"), "Runner disconnected during execution")
 	})
 	s.until("nothing is under way", func() bool { return s.get("/sessions/"+parent).at("status") == "finished" })
 	all := strings.Join(s.parentTurns(parent), "\n")
 	for _, id := range []string{lost, stopped, failed} {
 		if n := strings.Count(all, s.get("/runs/"+id).at("session_id")); n != 1 {
-			t.Errorf("the parent was told %d times of %s", n, id)
+			t.Errorf("the parent was called back %d times for %s", n, id)
 		}
 	}
 	s.checkLedger()

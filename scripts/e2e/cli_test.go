@@ -35,7 +35,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	field := func(document, path string) string { return reply{text: document}.at(path) }
 
-	s.story("run: waits, tells, prints the result", func(s *stack) {
+	s.story("run: waits, shows events, prints the result", func(s *stack) {
 		out, told := says(s, 0, "run", "works")
 		s.same("the result", out, "{\n  \"b\": 1.10,\n  \"a\": \"x\"\n}\n")
 		s.contains(told, "run_", "ses_", "step 1", "completed")
@@ -182,9 +182,9 @@ func TestCommandLine(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		s.until("the start is told", func() bool { return strings.Contains(told.String(), "started on") })
+		s.until("the start is shown", func() bool { return strings.Contains(told.String(), "started on") })
 		s.openGate("follow")
-		s.until("the end is told", func() bool { return strings.Contains(told.String(), "completed") })
+		s.until("the end is shown", func() bool { return strings.Contains(told.String(), "completed") })
 		cmd.Process.Signal(os.Interrupt)
 		cmd.Wait()
 		s.has(s.get("/runs/"+id), 200, `"status":"completed"`)
@@ -198,7 +198,7 @@ func TestCommandLine(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		s.until("the list is told", func() bool { return strings.Contains(told.String(), "run_") })
+		s.until("the list is shown", func() bool { return strings.Contains(told.String(), "run_") })
 		out, _ := says(s, 0, "--json", "run", "-d", "gate", "-p", "n=list")
 		id := field(out, "run_id")
 		states := func() (all string) {
@@ -209,13 +209,13 @@ func TestCommandLine(t *testing.T) {
 			}
 			return all
 		}
-		s.until("the run is told", func() bool { return strings.HasSuffix(states(), "running ") })
+		s.until("the run is shown", func() bool { return strings.HasSuffix(states(), "running ") })
 		s.coordinator.kill()
 		s.coordinator.start()
 		s.ready()
 		s.openGate("list")
 		// Until the next heartbeat a restarted coordinator shows the run as claimed.
-		s.until("its end is told", func() bool { return strings.HasSuffix(states(), " completed ") })
+		s.until("its end is shown", func() bool { return strings.HasSuffix(states(), " completed ") })
 		cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("Ctrl-C: %v: %s", err, told.String())

@@ -182,7 +182,7 @@ func TestTwoCoordinators(t *testing.T) {
 			}
 			for id, code := range failed {
 				if n := ends[id]; code != "" && n != 1 || code == "" && n != 0 {
-					a.t.Errorf("run_failed of %s (%s) was told %d times", id, code, n)
+					a.t.Errorf("run_failed of %s (%s) was sent %d times", id, code, n)
 				}
 			}
 		}
@@ -195,7 +195,7 @@ func TestTwoCoordinators(t *testing.T) {
 			}
 			again := b.sessions("", id)
 			rest := all[len(events(here.pieces()[:at+1])):]
-			b.until("the rest is told", func() bool { return len(events(again.pieces())) >= len(rest) })
+			b.until("the rest is sent", func() bool { return len(events(again.pieces())) >= len(rest) })
 			b.same(fmt.Sprintf("after piece %d", at), strings.Join(events(again.pieces()), "\n"),
 				strings.Join(rest, "\n"))
 			again.stop()

@@ -95,7 +95,7 @@ func TestEvents(t *testing.T) {
 		}
 		for i := range told {
 			again := s.sessions("", append([]sseEvent{first}, told...)[i].id)
-			s.until("all that follows is told", func() bool { return len(again.pieces()) >= len(told)-i })
+			s.until("all that follows is sent", func() bool { return len(again.pieces()) >= len(told)-i })
 			s.same(fmt.Sprintf("after piece %d", i), text(again.pieces()), text(told[i:]))
 			again.stop()
 		}
@@ -139,7 +139,7 @@ func TestEvents(t *testing.T) {
 		live.event(stopped, "run_stopped")
 		for _, p := range live.pieces() {
 			if p.name == "run_failed" && p.at("run_id") == stopped {
-				t.Errorf("a stop is told as a failure: %s", p.data)
+				t.Errorf("a stop is reported as a failure: %s", p.data)
 			}
 		}
 	})

@@ -142,7 +142,7 @@ func TestEveryCredentialAtEveryRoute(t *testing.T) {
 					}
 					if strings.Contains(r.text, b.victim.secret) || own && strings.Contains(r.text, b.victim.run) &&
 						gate.names != "run" {
-						b.t.Errorf("%s at %s was told what is others': %.1000s", who, gate.route, r.text)
+						b.t.Errorf("%s at %s was shown what is others': %.1000s", who, gate.route, r.text)
 					}
 					if method == "GET" {
 						break
@@ -196,7 +196,7 @@ func (b *securityStack) through() {
 	for _, variable := range b.lines("env-intruder") {
 		name, value, _ := strings.Cut(variable, "=")
 		if strings.HasPrefix(name, "AO_") || strings.Contains(value, "nats.nk") || strings.Contains(value, b.token) {
-			b.t.Errorf("an executor is told %s", variable)
+			b.t.Errorf("an executor is given %s", variable)
 		}
 	}
 	for _, gate := range gates {

@@ -183,19 +183,19 @@ func TestIngress(t *testing.T) {
 		s.coordinator.start()
 		s.ready()
 
-		told := map[string]*nats.Msg{}
+		replies := map[string]*nats.Msg{}
 		for range 2 {
 			m, err := answers.NextMsg(20 * time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
-			told[m.Subject] = m
+			replies[m.Subject] = m
 		}
-		good := reply{text: string(told["answers.good"].Data)}
-		s.same("its status", told["answers.good"].Header.Get("status"), "201")
+		good := reply{text: string(replies["answers.good"].Data)}
+		s.same("its status", replies["answers.good"].Header.Get("status"), "201")
 		s.has(s.ended(good.at("run_id")), 200, `"status":"completed"`, `"parameters":{"left":1}`)
-		s.same("its status", told["answers.bad"].Header.Get("status"), "400")
-		s.contains(string(told["answers.bad"].Data), `"error":"parameter_validation_failed"`,
+		s.same("its status", replies["answers.bad"].Header.Get("status"), "400")
+		s.contains(string(replies["answers.bad"].Data), `"error":"parameter_validation_failed"`,
 			`'prompt' is a required property`)
 
 		var rejected map[string]string

@@ -151,12 +151,12 @@ func TestTakeover(t *testing.T) {
 				took = time.Since(killed)
 				return s.get("/runs/"+child).at("status") == "failed"
 			})
-			s.until("the parent is told", func() bool {
+			s.until("the parent is called back", func() bool {
 				told = time.Since(killed)
 				return s.get("/runs/"+child).at("callback.status") == "delivered"
 			})
 			s.has(s.get("/runs/"+child), 200, `"error":"runner_disconnected"`)
-			t.Logf("lease %s, %s: failed after %s, the parent told after %s", lease, tt.name,
+			t.Logf("lease %s, %s: failed after %s, the parent called back after %s", lease, tt.name,
 				took.Round(time.Millisecond), told.Round(time.Millisecond))
 			most := tt.most + 3*time.Second + s.leaseMargin(heard, lease) + maxStall() // 3 s are this machine's
 			if tt.kill && !tt.another {
@@ -164,7 +164,7 @@ func TestTakeover(t *testing.T) {
 				most += maxStall()
 			}
 			if told > most {
-				t.Errorf("the parent was told after %s, not %s", told, tt.most)
+				t.Errorf("the parent was called back after %s, not %s", told, tt.most)
 			}
 			turn := s.ended(s.get("/runs/" + child).at("callback.callback_run_id"))
 			s.has(turn, 200, `"status":"completed"`, `"session_id":"`+parent+`"`, `status=\"failed\"`,
@@ -263,14 +263,14 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 		s.has(s.get("/sessions/ses_three/events"), 200, "attempt 1 of 3 failed: ", "attempt 2 of 3 failed: ")
 		live.event(id, "run_completed")
 		if n := failures(id); n != 0 {
-			t.Errorf("run_failed was told %d times", n)
+			t.Errorf("run_failed was sent %d times", n)
 		}
 		if strings.Contains(s.get("/sessions/ses_three/events?limit=1000").text, `"run_failed"`) {
-			t.Errorf("an attempt's end is told as the run's: %s", s.get("/sessions/ses_three/events").text)
+			t.Errorf("an attempt's end is reported as the run's: %s", s.get("/sessions/ses_three/events").text)
 		}
 	})
 
-	s.story("all fail: the last one's error, told once", func(s *stack) {
+	s.story("all fail: the last one's error, reported once", func(s *stack) {
 		r := s.post("/runs", `{"agent_name":"once","parameters":{"n":"two","good":9},"max_attempts":2,"mode":"sync"}`)
 		s.has(r, 200, `"status":"failed"`, `"attempt":2`, `"message":"not yet: 2"`)
 		tries(s, "two", "1 2")
@@ -279,7 +279,7 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 			return p.name == "run_failed" && p.at("run_id") == r.at("run_id")
 		})
 		if n := failures(r.at("run_id")); n != 1 {
-			t.Errorf("run_failed was told %d times", n)
+			t.Errorf("run_failed was sent %d times", n)
 		}
 	})
 
@@ -338,7 +338,7 @@ echo "{\"attempt\":$AGENT_ORCHESTRATOR_ATTEMPT}"`
 		s.has(s.ended(never), 200, `"status":"failed"`, `"error":"runner_disconnected"`, `"attempt":1`)
 		tries(s, "never", "1")
 		if n := failures(again); n != 0 {
-			t.Errorf("run_failed was told %d times", n)
+			t.Errorf("run_failed was sent %d times", n)
 		}
 	})
 }

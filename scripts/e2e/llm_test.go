@@ -63,7 +63,7 @@ func newFakeModel(t *testing.T) *fakeModel {
 			say(`{"tool_calls":[{"index":0,"id":"c1","function":{"name":"probe__look","arguments":"{}"}}]}`,
 				`"tool_calls"`)
 		case last.Role == "user" && last.Content == "stall":
-			// so long that its first lines are told while it comes
+			// so long that its first lines are reported while it comes
 			say(fmt.Sprintf(`{"content":%q}`, strings.Repeat("a line\n", 3000)+"I begin"), "null")
 			m.stalled <- struct{}{}
 			select {
@@ -150,7 +150,7 @@ func TestLLMExecutor(t *testing.T) {
 	defer m.mu.Unlock()
 	for _, want := range []string{"look", "answer 2", "stall", `I begin\n\n[Cut off: the run was stopped]`, "go on"} {
 		if !strings.Contains(m.asked[3], want) {
-			t.Errorf("the model was not told %q: %s", want, m.asked[3])
+			t.Errorf("the model did not get %q: %s", want, m.asked[3])
 		}
 	}
 }

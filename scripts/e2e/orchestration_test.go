@@ -134,7 +134,7 @@ func TestInputsReachTheModelAsTheyAre(t *testing.T) {
 	for _, want := range []string{"<inputs>\ntopic: ${AGENT_ORCHESTRATOR_MCP_URL} $(id)\nn: 12345678901234567890.10\n" +
 		"list: [1,\"a\"]\nnone: null\ntext:\n  one\n", "  two\nprompt: do it\n</inputs>"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the model was told\n%s\nwithout\n%s", text, want)
+			t.Errorf("the model got\n%s\nwithout\n%s", text, want)
 		}
 	}
 	if strings.Count(text, "</inputs>") != 1 {

@@ -166,7 +166,7 @@ while :; do sleep 1; done`,
 			`"field":"parameters.one"`, `"limit":131071`)
 	})
 
-	s.story("too much output is cut visibly, too large a result is told", func(s *stack) {
+	s.story("too much output is cut visibly, too large a result is reported", func(s *stack) {
 		r := s.sync("many", `{"n":3000000}`)
 		out := r.at("result.result_data.stdout")
 		if r.at("status") != "completed" || len(out) > 2<<20 || !strings.HasPrefix(out, "0123456789abcdef\n") ||
@@ -187,7 +187,7 @@ while :; do sleep 1; done`,
 		}
 	})
 
-	s.story("a worker that is told to end lets its runs finish", func(s *stack) {
+	s.story("a worker that shuts down lets its runs finish", func(s *stack) {
 		s.agent("later", `echo > started; while [ ! -e go ]; do sleep 0.1; done; echo '"finished"'`, "")
 		w.stop()
 		w.start()

@@ -113,7 +113,7 @@ func TestSettings(t *testing.T) {
 		}
 	})
 
-	s.story("what cannot work is told before anything else", func(s *stack) {
+	s.story("what cannot work is reported before anything else", func(s *stack) {
 		for _, tt := range []struct {
 			program, env string
 			want         []string
@@ -164,12 +164,12 @@ func TestNATSAppearsLater(t *testing.T) {
 	}
 	s.has(s.get("/health"), 200)
 	s.has(s.get("/ready"), 503)
-	if _, told, code := s.ao("health"); code != 1 {
-		t.Errorf("ao health: %d %s", code, told)
+	if _, errs, code := s.ao("health"); code != 1 {
+		t.Errorf("ao health: %d %s", code, errs)
 	}
 	s.coordinator.stop()
 	if code := s.coordinator.ends(s); code != 0 {
-		t.Errorf("told to end while it waited, the coordinator ended with %d", code)
+		t.Errorf("shut down while it waited, the coordinator ended with %d", code)
 	}
 
 	s.nats = natstest.Proc(t, natstest.Listen(at)) // nobody but NATS, and a worker
@@ -249,9 +249,9 @@ func TestAllInOne(t *testing.T) {
 	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url,
 		"  "+ao+" --url "+s.url+" run hello --param name=you",
 		"curl -s "+s.url, "\nDashboard: "+s.url+"/\n")
-	out, told, code := s.ao("run", "hello", "--param", "name=you")
+	out, errs, code := s.ao("run", "hello", "--param", "name=you")
 	if code != 0 {
-		t.Fatalf("hello: %d %s %s", code, out, told)
+		t.Fatalf("hello: %d %s %s", code, out, errs)
 	}
 	s.contains(out, `"Hello, you!"`)
 	s.contains(s.get("/settings").text, `{"name":"AO_HTTP_ADDR","value":"`+strings.TrimPrefix(s.url, "http://")+

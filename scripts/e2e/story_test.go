@@ -336,7 +336,7 @@ func (st *stream) over() bool {
 // find waits for an event.
 func (st *stream) find(what string, is func(sseEvent) bool) (found sseEvent) {
 	st.s.t.Helper()
-	st.s.until("the stream tells "+what, func() bool {
+	st.s.until("the stream has "+what, func() bool {
 		for _, p := range st.pieces() {
 			if is(p) {
 				found = p

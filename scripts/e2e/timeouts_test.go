@@ -86,7 +86,7 @@ func TestTimeouts(t *testing.T) {
 		for _, id := range []string{id, last.at("run_id")} {
 			s.has(s.ended(id), 200, `"status":"completed"`)
 			if strings.Contains(s.get("/runs/"+id).text, "timeout_seconds") {
-				s.t.Errorf("the caller's limit is told as the run's: %s", s.get("/runs/"+id).text)
+				s.t.Errorf("the caller's limit is reported as the run's: %s", s.get("/runs/"+id).text)
 			}
 		}
 	})

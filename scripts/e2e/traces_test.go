@@ -35,7 +35,7 @@ type collector struct {
 	*httptest.Server
 	mu  sync.Mutex
 	all map[string]span
-	raw strings.Builder // every fact that was ever told
+	raw strings.Builder // every span that was ever exported
 }
 
 func collect(t testing.TB) *collector {
@@ -271,7 +271,7 @@ POST /runs/submit/callback/attempt 1/ended`)
 	defer c.mu.Unlock()
 	for _, hidden := range []string{"sesame", "prompt", "issues"} {
 		if strings.Contains(c.raw.String(), hidden) {
-			t.Errorf("spans tell of %q", hidden)
+			t.Errorf("spans show %q", hidden)
 		}
 	}
 }
@@ -343,7 +343,7 @@ func TestTracesOfOtherWays(t *testing.T) {
 	s.story("a caller who does not trace begins one, and one who wants no spans gets none", func(s *stack) {
 		id := s.ended(s.run(`{"agent_name":"quick"}`)).at("run_id")
 		var whole string
-		s.until("its attempt is told", func() bool {
+		s.until("its attempt is exported", func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			for _, one := range c.all {
@@ -391,7 +391,7 @@ func TestTracesOfOtherWays(t *testing.T) {
 		s.post("/runs/"+s.post("/runs", `{"agent_name":"quick","additional_demands":{"tags":["nowhere"]}}`,
 			"Traceparent", its).at("run_id")+"/stop", "")
 		c.want(s, waits, mine, "\nPOST /runs\nPOST /runs/submit\nPOST /runs/submit/queue 1")
-		s.until("the claim is told", func() bool { return slices.Contains(c.paths(id, mine), "?/claim") })
+		s.until("the claim is exported", func() bool { return slices.Contains(c.paths(id, mine), "?/claim") })
 		w.kill()
 		s.worker()
 		s.ended(run)

@@ -56,10 +56,10 @@ func TestAGrowingTreeIsStoppedOverKills(t *testing.T) {
 	s.until("nobody is owed anything",
 		func() bool { return !strings.Contains(s.get("/callbacks?status=owed").text, "run_id") })
 	if r := s.get("/sessions/" + session); r.at("runs") != "1" {
-		t.Errorf("the top was told of something: %s", r.text)
+		t.Errorf("the top was called back: %s", r.text)
 	}
 	if r := s.get("/callbacks?status=delivered"); strings.Contains(r.text, "run_id") {
-		t.Errorf("a parent was told: %s", r.text)
+		t.Errorf("a parent was called back: %s", r.text)
 	}
 	late := s.run(fmt.Sprintf(`{"agent_name":"kid","prompt":"x","parent_session_id":"%s"}`, session))
 	if r := s.ended(late); r.at("status") != "stopped" || r.at("error.stopped_with") != session {

@@ -142,20 +142,20 @@ func TestTurns(t *testing.T) {
 		}
 	})
 
-	s.story("a child whose parent is yet to be told stays until that has been done", func(s *stack) {
+	s.story("a child whose parent is yet to be called back stays until that has been done", func(s *stack) {
 		top := begin(s, "ses_q", "wait-q", "")
 		s.status(top, "running")
 		child := begin(s, "ses_q1", "hello", parent("ses_q"))
 		s.has(s.ended(child), 200, `"callback":{"status":"owed"}`)
 		s.has(s.do("DELETE", "/sessions/ses_q1", ""), 409, `"run_id":"`+child+`"`, `is pending until`)
 		s.openGate("wait-q")
-		s.until("the parent is told", func() bool { return s.get("/runs/"+child).at("callback.status") == "delivered" })
+		s.until("the parent is called back", func() bool { return s.get("/runs/"+child).at("callback.status") == "delivered" })
 		turn := s.get("/runs/" + child).at("callback.callback_run_id")
 		s.has(s.ended(turn), 200, `"status":"completed"`, `"session_id":"ses_q"`)
 		if r := s.do("DELETE", "/sessions/ses_q1", ""); r.code != 204 {
 			s.t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/ses_q1", r.code, r.text)
 		}
-		s.has(s.get("/runs/"+turn), 200, `ses_q1`) // what the parent was told stays its own
+		s.has(s.get("/runs/"+turn), 200, `ses_q1`) // what the parent got stays its own
 	})
 }
 

@@ -49,7 +49,7 @@ var kinds = []struct {
 		child := c.run(`{"agent_name":"talker","mode":"async_callback","parent_session_id":%q,"parameters":%s}`, parent,
 			promptParams(fmt.Sprintf("@say from below %d", n)))
 		c.waitFor(child, "from below")
-		c.until("the parent is told", func() bool {
+		c.until("the parent is called back", func() bool {
 			return strings.Contains(c.get("/sessions/"+parent+"/events?limit=1000").text,
 				fmt.Sprintf("from below %d", n))
 		})

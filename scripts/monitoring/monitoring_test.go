@@ -80,7 +80,7 @@ func stack(t *testing.T) (*metric.Registry, metrictest.Page) {
 	})
 	var page metrictest.Page
 	// an end record is counted after the run's end is visible
-	natstest.Until(t, "the worker tells of its run", func() bool {
+	natstest.Until(t, "the worker reports its run", func() bool {
 		page = metrictest.Get(t, url+"/metrics")
 		return page.Sum("ao_worker_claims_total", "result=won") >= 1 && page.Sum("ao_worker_last_words_total",
 			"result=stands") >= 1 && page.Sum("ao_worker_execution_seconds") >= 1

@@ -384,7 +384,7 @@ func (d *departures) RemoveDeparted(ctx context.Context, r runnerapi.Runner) err
 }
 func (d *departures) Removed(string) {}
 
-// silent tells no runner of a new queue: they poll all of them.
+// silent announces no queue to runners: they poll all of them.
 type silent struct{}
 
 func (silent) Announce(runnerapi.RoutingKey) {}

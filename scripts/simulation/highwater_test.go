@@ -142,11 +142,11 @@ func (w *world) accept() {
 	}
 }
 
-// counts checks that the ledger tells of records that a single server cannot read.
+// counts checks that the ledger reports records that a single server cannot read.
 func (o *oracle) counts(report ledger.Report) {
 	known := func(d highwater.Damage) bool { return d.Unreadable }
 	if len(o.world.runs.rotten) > 0 && !o.world.runs.clustered && !slices.ContainsFunc(report.Damages, known) {
-		o.fail("the ledger does not tell of %d records that NATS cannot read", len(o.world.runs.rotten))
+		o.fail("the ledger does not report %d records that NATS cannot read", len(o.world.runs.rotten))
 	}
 }
 

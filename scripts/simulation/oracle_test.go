@@ -99,7 +99,7 @@ func (o *oracle) fail(format string, args ...any) {
 		fmt.Sprintf(format, args...))
 }
 
-// accepted notes what a caller was told.
+// accepted notes the answer that a caller got.
 func (o *oracle) accepted(q request, key string, a acceptance) {
 	if before, ok := o.keys[key]; ok && before != a {
 		o.fail("request %s was answered with run %s, and repeated with run %s", key, before.run, a.run)
@@ -113,7 +113,7 @@ func (o *oracle) accepted(q request, key string, a acceptance) {
 		o.fail("request %s was answered with run %s, which is in no record", key, a.run)
 	}
 	o.keys[key] = a
-	o.tell(q.N, a)
+	o.answer(q.N, a)
 	if o.runs[a.run] == nil {
 		o.runs[a.run] = &promise{acceptance: a, asked: q, final: map[string]bool{}}
 		o.order = append(o.order, a.run)

@@ -38,8 +38,8 @@ var mostSeeds = 0
 // seed where that is later, so that a seed makes the same ids wherever it is played.
 var played int
 
-// tell plays a story in a bubble of its own and returns what went wrong.
-func tell(t *testing.T, s story, log *slog.Logger) (wrong []string, records int, steps int) {
+// play plays a story in a bubble of its own and returns what went wrong.
+func play(t *testing.T, s story, log *slog.Logger) (wrong []string, records int, steps int) {
 	warmUp()
 	t.Run("", func(t *testing.T) {
 		cryptotest.SetGlobalRandom(t, s.Seed)
@@ -67,7 +67,7 @@ func TestSeeds(t *testing.T) {
 	for seed := first; time.Since(began) < *simFor && (most == 0 || n < most); seed++ {
 		n++
 		s := newStory(seed)
-		wrong, records, steps := tell(t, s, log)
+		wrong, records, steps := play(t, s, log)
 		all, acts = all+records, acts+steps
 		if len(wrong) == 0 {
 			if records < 500 || len(s.Faults) < 5 {
@@ -98,7 +98,7 @@ func TestSeeds(t *testing.T) {
 func shrink(t *testing.T, s story) (story, string) {
 	why, quiet := "", slog.New(slog.DiscardHandler)
 	fails := func(s story) bool {
-		wrong, _, _ := tell(t, s, quiet)
+		wrong, _, _ := play(t, s, quiet)
 		if len(wrong) > 0 {
 			why = wrong[0]
 		}
@@ -149,7 +149,7 @@ func TestKeptStories(t *testing.T) {
 			if *simLog {
 				log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 			}
-			if wrong, _, _ := tell(t, s, log); len(wrong) > 0 {
+			if wrong, _, _ := play(t, s, log); len(wrong) > 0 {
 				t.Errorf("%s: %s", f.Name(), wrong[0])
 			}
 		}

@@ -42,7 +42,7 @@ type world struct {
 	past         []*coordinator // that were killed
 	calling      int
 	pulling      bool
-	tellings     map[int]acceptance    // by request
+	answers      map[int]acceptance    // by request
 	waits        map[int]chan struct{} // closed when a request is answered
 
 	active      map[string]int // faults that last, counted
@@ -58,7 +58,7 @@ func newWorld(s story, log *slog.Logger) *world {
 	w := &world{loop: newLoop(s.Seed), story: s, log: log, began: time.Now(), runs: newLog(s.Clustered),
 		parts: map[string][]byte{}, values: map[string]value{}, consumers: map[string]*consumer{},
 		registrations: map[string][]byte{},
-		events:        map[string]uint64{}, tellings: map[int]acceptance{}, waits: map[int]chan struct{}{},
+		events:        map[string]uint64{}, answers: map[int]acceptance{}, waits: map[int]chan struct{}{},
 		active: map[string]int{}}
 	w.oracle = newOracle(w)
 	w.loop.delays, w.loop.check = w.delay, w.oracle.check
@@ -128,7 +128,7 @@ func (w *world) pullAll() {
 	}
 }
 
-// returned notes that a caller is done, and what it was told.
+// returned notes that a caller is done, and the answer that it got.
 func (w *world) returned(who string, told func()) {
 	_ = w.loop.call(context.Background(), &act{key: "answered " + who,
 		do: func() time.Duration { told(); w.calling--; return 0 }})
@@ -202,7 +202,7 @@ func (w *world) request(q request) (note func()) {
 	scope, key := "caller", fmt.Sprintf("key-%d", q.N)
 	var of acceptance
 	if q.What != "start" {
-		told, ok := w.awaitTold(q.Of)
+		told, ok := w.awaitAnswer(q.Of)
 		if !ok {
 			return none
 		}
@@ -213,7 +213,7 @@ func (w *world) request(q request) (note func()) {
 			if first.N == q.Of {
 				q, key = first, fmt.Sprintf("key-%d", q.Of)
 				if q.What != "start" {
-					of, _ = w.awaitTold(q.Of)
+					of, _ = w.awaitAnswer(q.Of)
 				}
 				break
 			}
@@ -270,14 +270,14 @@ func (c *coordinator) serve(ctx context.Context, q request, body []byte, scope, 
 	return told, err != nil && (fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil), err
 }
 
-// acceptance is what a caller was told.
+// acceptance is the answer that a caller got.
 type acceptance struct{ run, session string }
 
-// awaitTold waits a while until another request is answered.
-func (w *world) awaitTold(n int) (of acceptance, ok bool) {
+// awaitAnswer waits a while until another request is answered.
+func (w *world) awaitAnswer(n int) (of acceptance, ok bool) {
 	var told chan struct{}
 	_ = w.loop.call(context.Background(), &act{key: fmt.Sprintf("look %d", n), do: func() time.Duration {
-		of, ok = w.tellings[n]
+		of, ok = w.answers[n]
 		if !ok && w.waits[n] == nil {
 			w.waits[n] = make(chan struct{})
 		}
@@ -292,16 +292,16 @@ func (w *world) awaitTold(n int) (of acceptance, ok bool) {
 	case <-time.After(4 * time.Second):
 	}
 	w.loop.see()
-	of, ok = w.tellings[n]
+	of, ok = w.answers[n]
 	return of, ok
 }
 
-// tell notes the answer to a request.
-func (w *world) tell(n int, a acceptance) {
-	if told := w.waits[n]; told != nil && w.tellings[n] == (acceptance{}) {
+// answer notes the answer to a request.
+func (w *world) answer(n int, a acceptance) {
+	if told := w.waits[n]; told != nil && w.answers[n] == (acceptance{}) {
 		w.loop.later(func() { close(told) })
 	}
-	w.tellings[n] = a
+	w.answers[n] = a
 }
 
 // awaitEnd waits until an attempt of a run ends.

@@ -48,7 +48,7 @@ func TestReadRefusesByField(t *testing.T) {
 }
 
 func TestABadSchemaIsInvalidSchema(t *testing.T) {
-	for _, tt := range []struct{ given, told string }{
+	for _, tt := range []struct{ given, message string }{
 		{"parameters_schema", "parameters_schema"}, {"output_schema", "output_schema"},
 		{"default_output_schema", "output_schema"},
 	} {
@@ -56,7 +56,7 @@ func TestABadSchemaIsInvalidSchema(t *testing.T) {
 			_, err := Read([]byte(`{"name":"a","type":"autonomous","`+tt.given+`":{"type":"object","properties":[]}}`),
 				kind)
 			raw, _ := json.Marshal(fault.Of(err))
-			if want := `{"error":"InvalidSchema","message":"` + tt.told +
+			if want := `{"error":"InvalidSchema","message":"` + tt.message +
 				` is not a valid JSON Schema","details":"Schema validation error at $.properties: `; !strings.HasPrefix(
 				string(raw), want) {
 				t.Errorf("got %s, want %s…", raw, want)

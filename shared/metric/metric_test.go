@@ -14,7 +14,7 @@ import (
 	"ao/shared/metric/metrictest"
 )
 
-// page is what the registry tells.
+// page is what the registry writes.
 func page(t *testing.T, r *metric.Registry) metrictest.Page {
 	t.Helper()
 	s := httptest.NewServer(r.Handler())
@@ -59,7 +59,7 @@ func TestWhatIsCountedIsReported(t *testing.T) {
 	forget()
 	p = page(t, r)
 	if p["ao_depth"] != nil {
-		t.Error("what was forgotten is told")
+		t.Error("what was removed is written")
 	}
 	var names []string
 	for _, f := range r.Families() {

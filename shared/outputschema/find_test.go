@@ -184,7 +184,7 @@ func spent(t *testing.T) time.Duration {
 	const thread = 1 // RUSAGE_THREAD of Linux
 	var r syscall.Rusage
 	if err := syscall.Getrusage(thread, &r); err != nil {
-		t.Skip("no processor time of a thread is told here: ", err)
+		t.Skip("this system has no processor time of a thread: ", err)
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }

@@ -31,7 +31,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, code int) {
 		host := executor.Host{Emit: func(kind string, body json.RawMessage) {
 			if !json.Valid(body) || len(body) == 0 || body[0] != '{' || kind == "" {
-				t.Errorf("a %q is told as %q", kind, body)
+				t.Errorf("a %q is reported as %q", kind, body)
 			}
 		}}
 		s := stream{host: host, stopped: t.Context().Err, onStarted: func() {}, kill: func() {}, maxLine: maxLine}

@@ -139,7 +139,7 @@ func TestMCP(t *testing.T) {
 	if all := strings.Join(h.all(), "\n"); !strings.Contains(all, `the MCP server \"broken\" cannot be used: `+
 		`Claude Code could not connect to it; the run continues without it`) ||
 		!strings.Contains(all, `"mcp_servers_unreachable":["broken"]`) {
-		t.Errorf("nothing is told of the server that is broken: %q", h.all())
+		t.Errorf("nothing is reported of the broken server: %q", h.all())
 	}
 }
 

@@ -23,7 +23,7 @@ func TestTranscripts(t *testing.T) {
 	bash := `{"tool_name":"Bash","tool_input":{"command":"echo one; echo two"}`
 	for name, tt := range map[string]struct {
 		code int
-		want []string // the outcome, and what was told, but metadata
+		want []string // the outcome, and what was reported, but metadata
 	}{
 		"tools": {0, []string{
 			"completed | Two lines.",
@@ -46,7 +46,7 @@ func TestTranscripts(t *testing.T) {
 				`retries in …s (1 of 1)"}]}`,
 			"metadata",
 		}},
-		"crowded": {1, []string{ // it gives up by itself; only the newer one tells the status
+		"crowded": {1, []string{ // it gives up by itself; only the newer one reports the status
 			`failed {"error":"claude_overloaded","message":"API Error: Repeated 529 Overloaded errors. The API is at ` +
 				`capacity — this is usually temporary. Try again in a moment. If it persists, ` +
 				`check your inference gateway (127.0.0.1:9000). Try again later, or name a fallback_model in the ` +
@@ -250,7 +250,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, 
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if all := strings.Join(h.all(), "\n"); !strings.Contains(all, tt.heard) {
-				t.Errorf("told %.2000s, want %s", all, tt.heard)
+				t.Errorf("reported %.2000s, want %s", all, tt.heard)
 			}
 			cut := 0
 			for _, l := range h.all() {

@@ -62,7 +62,7 @@ func TestTheCostOfATurn(t *testing.T) {
 		}
 		all := h.facts(t)
 		if len(all) != 3 {
-			t.Fatalf("%d turns told: %q", len(all), h.all())
+			t.Fatalf("%d turns reported: %q", len(all), h.all())
 		}
 		for i, requests := range []float64{1, 1, 2} {
 			f, model := all[i], []string{"claude-sonnet-4-5", "claude-sonnet-4-5", "claude-opus-4-8"}[i]

@@ -21,13 +21,13 @@ const summary = `{"type":"object","required":["summary"],"properties":{"summary"
 
 // scriptedExecutor answers turn by turn and keeps its invocations.
 type scriptedExecutor struct {
-	turns []func(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome
-	told  []executor.Invocation
+	turns       []func(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome
+	invocations []executor.Invocation
 }
 
 func (s *scriptedExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
-	s.told = append(s.told, inv)
-	return s.turns[len(s.told)-1](ctx, inv, host)
+	s.invocations = append(s.invocations, inv)
+	return s.turns[len(s.invocations)-1](ctx, inv, host)
 }
 
 func answering(texts ...string) *scriptedExecutor {
@@ -159,8 +159,8 @@ func TestEnds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := enforcer(tt.e, tt.retries).Run(t.Context(), start(), (&listener{}).host())
-			if got := outcomeText(t, o); !strings.Contains(got, tt.want) || len(tt.e.told) != tt.turns {
-				t.Errorf("%d turns\ngot  %s\nwant %s", len(tt.e.told), got, tt.want)
+			if got := outcomeText(t, o); !strings.Contains(got, tt.want) || len(tt.e.invocations) != tt.turns {
+				t.Errorf("%d turns\ngot  %s\nwant %s", len(tt.e.invocations), got, tt.want)
 			}
 		})
 	}
@@ -211,22 +211,22 @@ func TestPrompts(t *testing.T) {
 	inv := start()
 	enforcer(e, 2).Run(t.Context(), inv, (&listener{}).host())
 	system, _ := strictjson.Encode("You are <kind>.\n\n" + format)
-	if got, want := string(e.told[0].Blueprint), `{"name":"a","system_prompt":`+string(system)+
+	if got, want := string(e.invocations[0].Blueprint), `{"name":"a","system_prompt":`+string(system)+
 		`,"tags":["x"]}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if v := e.told[0]; v.Mode != executor.Start || v.Prompt != "Do it" ||
+	if v := e.invocations[0]; v.Mode != executor.Start || v.Prompt != "Do it" ||
 		string(v.Parameters) != string(inv.Parameters) {
 		t.Errorf("got %+v", v)
 	}
 	for i, answer := range []string{`{"a":1}`, `{"b":1}`} {
-		v := e.told[i+1]
+		v := e.invocations[i+1]
 		text := prompt.Retry([]run.OutputError{{Path: "$.summary", Message: "'summary' is a required property"}},
 			answer, json.RawMessage(summary), 0)
 		var p map[string]string
 		if v.Mode != executor.Resume || v.Prompt != text || json.Unmarshal(v.Parameters, &p) != nil || len(p) != 1 ||
 			p["prompt"] != text || v.SessionID != "ses_1" || v.RunID != "run_1" ||
-			string(v.Blueprint) != string(e.told[0].Blueprint) {
+			string(v.Blueprint) != string(e.invocations[0].Blueprint) {
 			t.Errorf("got %+v, want %q", v, text)
 		}
 	}
@@ -256,7 +256,7 @@ func TestWhereTheFormatGoes(t *testing.T) {
 			if o := c.Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Completed {
 				t.Fatal(o.Error)
 			}
-			if v := e.told[0]; string(v.Blueprint) != tt.wantBlue || v.Prompt != tt.wantAsk ||
+			if v := e.invocations[0]; string(v.Blueprint) != tt.wantBlue || v.Prompt != tt.wantAsk ||
 				string(v.Parameters) != string(inv.Parameters) {
 				t.Errorf("got %s and %q", v.Blueprint, v.Prompt)
 			}
@@ -325,7 +325,7 @@ func TestRetryContinuesSession(t *testing.T) {
 			if o := enforcer(e, 3).Run(t.Context(), inv, host); o.Status != run.Completed {
 				t.Fatal(o.Error)
 			}
-			for _, v := range e.told[1:] {
+			for _, v := range e.invocations[1:] {
 				if v.ExecutorSession != tt.want || v.Mode != executor.Resume {
 					t.Errorf("%s of %q, want %q", v.Mode, v.ExecutorSession, tt.want)
 				}
@@ -373,7 +373,7 @@ func TestSizes(t *testing.T) {
 	if o.Status != run.Failed || err != nil || len(raw) > 200<<10 || !strings.Contains(string(raw), "bytes cut") {
 		t.Errorf("%s: the error has %d bytes, %v", o.Status, len(raw), err)
 	}
-	for _, v := range e.told[1:] {
+	for _, v := range e.invocations[1:] {
 		if len(v.Prompt) > maxPrevious+150<<10 || !strings.Contains(v.Prompt, "Cut here") {
 			t.Errorf("a prompt of %d bytes", len(v.Prompt))
 		}
@@ -445,8 +445,8 @@ func TestNobodyIsAskedAgainAfterTheEnd(t *testing.T) {
 		return textOutcome("no JSON")
 	}}}
 	o := enforcer(e, 5).Run(ctx, start(), (&listener{}).host())
-	if o.Status != run.Stopped || len(e.told) != 1 || o.Result == nil || *o.Result.Text != "no JSON" {
-		t.Errorf("got %+v after %d turns", o, len(e.told))
+	if o.Status != run.Stopped || len(e.invocations) != 1 || o.Result == nil || *o.Result.Text != "no JSON" {
+		t.Errorf("got %+v after %d turns", o, len(e.invocations))
 	}
 }
 
@@ -475,7 +475,8 @@ func TestProceduralAgentsAreCheckedOnce(t *testing.T) {
 		c.AgentType = run.Procedural
 		inv := start()
 		if got := outcomeText(t, c.Run(t.Context(), inv, (&listener{}).host())); !strings.Contains(got, tt.want) ||
-			len(e.told) != 1 || string(e.told[0].Blueprint) != string(inv.Blueprint) || e.told[0].Prompt != inv.Prompt {
+			len(e.invocations) != 1 || string(e.invocations[0].Blueprint) != string(inv.Blueprint) ||
+			e.invocations[0].Prompt != inv.Prompt {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
 	}

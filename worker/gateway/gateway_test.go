@@ -100,10 +100,10 @@ func TestBodies(t *testing.T) {
 	_, d, h := open(t, Config{})
 	large := strings.Repeat("x", maxEvent)
 	for _, tt := range []struct {
-		request string
-		status  int
-		answer  string // has
-		told    string // is
+		request  string
+		status   int
+		answer   string // has
+		reported string // is
 	}{
 		{`POST /bind {"session_id":"ses_1","executor_session_id":"m","project_dir":"/x","hostname":"h",` +
 			`"executor_profile":"p"}`, 200, `"session":{"session_id":"ses_1","executor_session_id":"m"`,
@@ -206,8 +206,8 @@ func TestBodies(t *testing.T) {
 			if status != tt.status || !strings.Contains(body, tt.answer) {
 				t.Errorf("got %d %.300s, want %d %s", status, body, tt.status, tt.answer)
 			}
-			if got := h.all(); got != tt.told {
-				t.Errorf("told %.300s, want %s", got, tt.told)
+			if got := h.all(); got != tt.reported {
+				t.Errorf("reported %.300s, want %s", got, tt.reported)
 			}
 			if status == 405 && head.Get("Allow") == "" || status > 399 && !json.Valid([]byte(body)) {
 				t.Errorf("%v %s", head, body)
@@ -259,7 +259,7 @@ func TestTokens(t *testing.T) {
 		})
 	}
 	if got := h.all(); strings.Count(got, "\n") != 1 {
-		t.Errorf("told %s", got)
+		t.Errorf("reported %s", got)
 	}
 	d.Close()
 	for _, path := range []string{"/events", "/mcp", "/state", ""} {
@@ -506,7 +506,7 @@ func FuzzBodies(f *testing.F) {
 			}
 			for _, line := range h.lines {
 				if _, ok, err := executor.ReadLine([]byte(line)); !ok || err != nil {
-					t.Fatalf("%s: told %s: %v", to, line, err)
+					t.Fatalf("%s: reported %s: %v", to, line, err)
 				}
 			}
 		}

@@ -94,7 +94,7 @@ func TestForward(t *testing.T) {
 		}
 	}
 
-	// A stream comes through as it is told, and ends with the run.
+	// A stream comes through as it is sent, and ends with the run.
 	r, _ := http.NewRequestWithContext(context.Background(), "GET", d.URL+"/mcp", nil)
 	a, err := client.Do(r)
 	if err != nil {

@@ -120,12 +120,12 @@ func TestTools(t *testing.T) {
 				}
 				if !strings.Contains(s.bodies()[0], "Adds two numbers") ||
 					!strings.Contains(s.bodies()[0], `"calc__add"`) {
-					t.Errorf("the model was not told of the tool: %s", s.bodies()[0])
+					t.Errorf("the model did not get the tool: %s", s.bodies()[0])
 				}
 				want := `user:2+3? assistant:<c1 calc__add {"a":2,"b":3}> user:<c1=5> assistant:<c2 calc__fail {}> ` +
 					`user:<c2=Error: no luck>`
 				if got := roles(s.bodies()[2]); got != want {
-					t.Errorf("the model was told\n%s, want\n%s", got, want)
+					t.Errorf("the model got\n%s, want\n%s", got, want)
 				}
 				if got := strings.TrimSpace(m.eventsOf(run.EventPreTool)[0]); got != `{"tool_name":"calc__add",`+
 					`"tool_input":{"a":2,"b":3}}` {
@@ -159,7 +159,7 @@ func TestSeveralCallsRunTogetherAndAreAnsweredInOrder(t *testing.T) {
 		want := `user:Meet assistant:<c1 calc__meet {"a":1,"b":1}><c2 calc__meet {"a":0,"b":2}> user:<c1=met ` +
 			`1><c2=met 2>`
 		if got := roles(s.bodies()[1]); got != want {
-			t.Errorf("the model was told\n%s, want\n%s", got, want)
+			t.Errorf("the model got\n%s, want\n%s", got, want)
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestOddCalls(t *testing.T) {
 			"<same=BEGIN" + strings.Repeat("x", 145) + "\n[… 99708 bytes cut …]\n", "<call_3=Error: ",
 		} {
 			if !strings.Contains(got, want) {
-				t.Errorf("the model was told\n%s, lacking\n%s", got, want)
+				t.Errorf("the model got\n%s, lacking\n%s", got, want)
 			}
 		}
 	})
@@ -239,7 +239,7 @@ func TestAStopWhileToolsRun(t *testing.T) {
 				`<c2=Error: The run ended before this tool returned; the call may or may not have ` +
 				`had effects> assistant:[No answer: the run was stopped] user:And?`
 			if got := roles(s.bodies()[1]); got != want {
-				t.Errorf("the model was told\n%s, want\n%s", got, want)
+				t.Errorf("the model got\n%s, want\n%s", got, want)
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func TestAWorkerThatDiesWhileToolsRun(t *testing.T) {
 			got := roles(asked[len(asked)-1])
 			if calls, results := strings.Count(got, "<c1 "), strings.Count(got, "<c1="); calls != results ||
 				!strings.HasSuffix(got, " user:And?") || strings.Contains(got, "user:Go user:") {
-				t.Errorf("after %d the model was told %s", i, got)
+				t.Errorf("after %d the model got %s", i, got)
 			}
 		}
 	})
@@ -278,7 +278,7 @@ func TestWithoutToolsOldCallsAreTold(t *testing.T) {
 		want := `user:Go assistant:[Called the tool calc__add with {"a":1,"b":2}] user:[The tool's result: 3] ` +
 			`assistant:3 user:And?`
 		if got := roles(s.bodies()[2]); got != want {
-			t.Errorf("the model was told\n%s, want\n%s", got, want)
+			t.Errorf("the model got\n%s, want\n%s", got, want)
 		}
 	})
 }
@@ -384,7 +384,7 @@ func TestAServersProgram(t *testing.T) {
 	}
 	if !strings.Contains(got, "<c2=Error: the tool failed: its program ended: out of luck>") ||
 		!strings.Contains(got, "<c3=Error: the tool failed: ") {
-		t.Errorf("the model was told %s", got)
+		t.Errorf("the model got %s", got)
 	}
 }
 

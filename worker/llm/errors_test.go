@@ -295,7 +295,7 @@ func TestServersWithAccents(t *testing.T) {
 			asked := s.bodies()
 			if len(asked) != 2 || !strings.Contains(asked[1], `{\"n\":1}`) && !strings.Contains(asked[1], `n\":2`) ||
 				strings.Count(asked[1], "unknown tool") != 2 {
-				t.Errorf("the model was told %s", asked)
+				t.Errorf("the model got %s", asked)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func TestNothingIsTakenFromTheEnvironment(t *testing.T) {
 	})
 }
 
-func TestLongAnswersAreToldInPieces(t *testing.T) {
+func TestLongAnswersAreReportedInPieces(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider string) {
 		line := strings.Repeat("é", 500) + "\n"
 		texts := []string{}
@@ -105,7 +105,7 @@ func TestTheConversationGoesOnAnywhere(t *testing.T) {
 			t.Fatalf("got %s %v", got, o.Error)
 		}
 		if got, want := roles(s.bodies()[1]), "user:Who are you? assistant:I am Bob user:Again?"; got != want {
-			t.Errorf("the model was told %s, want %s", got, want)
+			t.Errorf("the model got %s, want %s", got, want)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func TestAHistoryThatCannotBeKeptFailsTheRun(t *testing.T) {
 func TestAStoppedRun(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider string) {
 		const line = "one of many lines\n"
-		lines := strings.Repeat(line, pieceSize/len(line)+1) // so many that they are told while the answer comes
+		lines := strings.Repeat(line, pieceSize/len(line)+1) // so many that they are reported while the answer comes
 		s := newFakeAPI(t, provider, stalls(lines+"Half an ans"), say("whole"))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		defer cancel(nil)
@@ -249,7 +249,7 @@ func TestAStoppedRun(t *testing.T) {
 		o = runTurn(t, &memoryHost{state: m.state}, s.invocation(executor.Resume, "run_2", "Go on", "", ""))
 		if got, want := strings.ReplaceAll(roles(s.bodies()[1]), lines, ""),
 			"user:Hi assistant:Half an ans\n\n[Cut off: the run was stopped] user:Go on"; got != want {
-			t.Errorf("the model was told %q, want %q (%s)", got, want, summary(o))
+			t.Errorf("the model got %q, want %q (%s)", got, want, summary(o))
 		}
 	})
 }
@@ -266,7 +266,7 @@ func TestAFailedRunCanBeResumed(t *testing.T) {
 		}
 		if got := roles(s.bodies()[1]); !strings.HasPrefix(got, "user:Hi assistant:[No answer: the endpoint ") ||
 			!strings.HasSuffix(got, "] user:Now?") {
-			t.Errorf("the model was told %s", got)
+			t.Errorf("the model got %s", got)
 		}
 	})
 }
@@ -280,7 +280,7 @@ func TestAnotherAttemptBeginsAnew(t *testing.T) {
 	inv.Attempt = 2
 	runTurn(t, m, inv)
 	if got, want := roles(s.bodies()[2]), "user:First assistant:one user:Second"; got != want {
-		t.Errorf("the second attempt was told %s, want %s", got, want)
+		t.Errorf("the second attempt got %s, want %s", got, want)
 	}
 }
 
@@ -298,10 +298,10 @@ func TestALongConversationLosesItsOldestTurns(t *testing.T) {
 		}
 		if got := roles(s.bodies()[3]); !strings.HasPrefix(got,
 			"user:[The first turn of this conversation was dropped: it was too long.]\n\ntwo ") {
-			t.Errorf("the model was told %.200s", got)
+			t.Errorf("the model got %.200s", got)
 		}
 		if got := m.texts("system"); len(got) != 1 || !strings.Contains(got[0], "turns are dropped") {
-			t.Errorf("readers were told %q", got)
+			t.Errorf("readers got %q", got)
 		}
 		if len(m.state) > 2500 {
 			t.Errorf("%d bytes are kept", len(m.state))

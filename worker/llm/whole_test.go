@@ -52,7 +52,7 @@ func TestAnswersThatAreNotStreamed(t *testing.T) {
 				t.Errorf("told %s", got)
 			}
 			if got := roles(s.bodies()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
-				t.Errorf("the model was told %s", got)
+				t.Errorf("the model got %s", got)
 			}
 			if facts := strings.Join(m.eventsOf(run.EventMetadata), ""); !strings.Contains(facts,
 				`"usage":{"input_tokens":20,"output_tokens":10,"cache_read_tokens":8}`) ||

@@ -121,7 +121,7 @@ func TestOutputs(t *testing.T) {
 			`completed | ` + text("warm\nup") + bound},
 		{"protocol without a result: its own JSON is it", bind + "echo '[1]'", `completed | ` + data("[1]") + bound},
 		{"protocol without anything else", bind, `completed | ` + data("null") + bound},
-		{"text beside a result is told", "echo loading\n" + result + "echo bye",
+		{"text beside a result is reported", "echo loading\n" + result + "echo bye",
 			`completed | ` + text("fine") + message("loading\nbye")},
 		{"a result with an error",
 			`echo '{"type":"result","result_data":{"half":1},"error":{"error":"quota","message":"no ` +

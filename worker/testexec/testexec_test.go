@@ -20,15 +20,15 @@ import (
 
 // testSession is a session that remembers, with its events.
 type testSession struct {
-	state []byte
-	told  []string
-	url   string
+	state  []byte
+	events []string
+	url    string
 }
 
 func (s *testSession) host() executor.Host {
 	return executor.Host{
 		URL:       s.url,
-		Emit:      func(kind string, body json.RawMessage) { s.told = append(s.told, kind+" "+string(body)) },
+		Emit:      func(kind string, body json.RawMessage) { s.events = append(s.events, kind+" "+string(body)) },
 		LoadState: func(context.Context) ([]byte, error) { return s.state, nil },
 		SaveState: func(_ context.Context, state []byte) error { s.state = state; return nil },
 	}
@@ -104,8 +104,8 @@ func TestToolsAreShown(t *testing.T) {
 		`post_tool {"error":null,"tool_input":{"file":"a"},"tool_name":"Read","tool_output":"text"}`,
 		`metadata {"metadata":{"cost":0.10}}`,
 	}
-	if fmt.Sprint(s.told) != fmt.Sprint(want) {
-		t.Errorf("got %q, want %q", s.told, want)
+	if fmt.Sprint(s.events) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", s.events, want)
 	}
 }
 

@@ -92,7 +92,7 @@ func ExampleVerifyWebhook() {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		fmt.Println(hook.Type, hook.Run.ID) // hook.ID tells a repeated delivery
+		fmt.Println(hook.Type, hook.Run.ID) // hook.ID identifies a repeated delivery
 	}))
 	defer receiver.Close()
 	res, err := http.Post(receiver.URL, "application/json", http.NoBody)

@@ -137,7 +137,7 @@ func TestOpen(t *testing.T) {
 				t.Fatalf("got the error %v, want one of %q", err, tt.wrong)
 			}
 			if err != nil && strings.Contains(err.Error(), "secret") {
-				t.Errorf("a secret is told: %v", err)
+				t.Errorf("the error shows a secret: %v", err)
 			}
 			_, span := tracer.Start(t.Context(), trace.Server, "one")
 			span.End()
@@ -195,7 +195,7 @@ func (l *lines) count(what string) int {
 	return strings.Count(l.b.String(), what)
 }
 
-// TestComplaints: trouble is told once a minute at most, with what was lost since.
+// TestComplaints: failures are logged once a minute at most, with what was lost since.
 func TestComplaints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -212,7 +212,7 @@ func TestComplaints(t *testing.T) {
 	})
 }
 
-// TestTheCollectorsAnswers: what may be sent again is, what may not is lost, what is taken in part is told.
+// TestTheCollectorsAnswers: what may be sent again is, what may not is lost, what is taken in part is logged.
 func TestTheCollectorsAnswers(t *testing.T) {
 	part := protowire.AppendTag(nil, 1, protowire.VarintType)
 	part = protowire.AppendVarint(part, 7)
