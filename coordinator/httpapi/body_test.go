@@ -17,7 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// TestARequestWithoutABodyCostsLittle: what the door keeps with it is one piece, beside the request that carries it.
+// TestARequestWithoutABodyCostsLittle: what the server keeps with it is one piece, beside the request that carries it.
 func TestARequestWithoutABodyCostsLittle(t *testing.T) {
 	m := budget.NewMemory(0, 1<<20)
 	r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)

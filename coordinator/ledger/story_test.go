@@ -153,7 +153,7 @@ func child(parent string) func(*run.Spec) {
 
 func attempts(n int) func(*run.Spec) { return func(s *run.Spec) { s.Attempts = n } }
 
-func hookedUp(s *run.Spec) { s.CallbackURL = "https://example.org/hook" }
+func withWebhook(s *run.Spec) { s.CallbackURL = "https://example.org/hook" }
 
 func bindingOutput(s *run.Spec) { s.HasOutputSchema = true }
 

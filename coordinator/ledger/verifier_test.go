@@ -127,13 +127,13 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			s.deleted(p.spec.SessionID)
 		}, "1=0+0+1 attempts 1/1 calls 1=0+0+1"},
 		{"HTTP callbacks: delivered, again after it was given up, yet to come, tried", func(s *story) {
-			s.run(s.session(), hookedUp).done().notified(1, run.NotifyFailed).notified(2, run.NotifyDelivered)
-			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDead).notified(2, run.NotifyAgain).notified(3,
+			s.run(s.session(), withWebhook).done().notified(1, run.NotifyFailed).notified(2, run.NotifyDelivered)
+			s.run(s.session(), withWebhook).done().notified(1, run.NotifyDead).notified(2, run.NotifyAgain).notified(3,
 				run.NotifyDead)
-			s.run(s.session(), hookedUp).done()
-			s.run(s.session(), hookedUp).done().notified(1, run.NotifyFailed)
+			s.run(s.session(), withWebhook).done()
+			s.run(s.session(), withWebhook).done().notified(1, run.NotifyFailed)
 		}, "4=0+0+4 attempts 4/4 hooks 4=1+2+1"},
-		{"results that are offered: yet to be checked, checked, refused, late; a lost run whose door is shut",
+		{"results that are offered: yet to be checked, checked, refused, late; a lost run whose end record is written",
 			func(s *story) {
 				s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
 				a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
@@ -450,15 +450,16 @@ func TestWhatIsWrongIsReported(t *testing.T) {
 			s.run(p.spec.SessionID).reports(p)
 		}, "callback_wrong"},
 		{"a step of an HTTP callback that is left out",
-			func(s *story) { s.run(s.session(), hookedUp).done().notified(2, run.NotifyDelivered) }, "webhook_wrong"},
+			func(s *story) { s.run(s.session(), withWebhook).done().notified(2, run.NotifyDelivered) },
+			"webhook_wrong"},
 		{"one after it was delivered", func(s *story) {
-			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDelivered).notified(2, run.NotifyDelivered)
+			s.run(s.session(), withWebhook).done().notified(1, run.NotifyDelivered).notified(2, run.NotifyDelivered)
 		}, "webhook_wrong"},
 		{"one after it was given up", func(s *story) {
-			s.run(s.session(), hookedUp).done().notified(1, run.NotifyDead).notified(2, run.NotifyFailed)
+			s.run(s.session(), withWebhook).done().notified(1, run.NotifyDead).notified(2, run.NotifyFailed)
 		}, "webhook_wrong"},
 		{"one of a run that runs",
-			func(s *story) { s.run(s.session(), hookedUp).queued(1).notified(1, run.NotifyDelivered) },
+			func(s *story) { s.run(s.session(), withWebhook).queued(1).notified(1, run.NotifyDelivered) },
 			"webhook_wrong"},
 		{"one that nobody asked for", func(s *story) { s.run(s.session()).done().notified(1, run.NotifyDelivered) },
 			"webhook_wrong"},
@@ -468,11 +469,11 @@ func TestWhatIsWrongIsReported(t *testing.T) {
 			s.write(subject.Session(subject.Partition("ses_y"), "ses_y"), run.SessionCreated{V: 1, RunID: a.spec.ID})
 		}, "record_mismatch unreadable_record"},
 		{"one with another number than its subject", func(s *story) {
-			a := s.run(s.session(), hookedUp).done()
+			a := s.run(s.session(), withWebhook).done()
 			s.write(subject.Notified(a.part(), a.spec.ID, 1), run.Notified{V: 1, SessionID: a.spec.SessionID, N: 2,
 				Status: run.NotifyDead})
 		}, "record_mismatch"},
-		{"one with a status of its own", func(s *story) { s.run(s.session(), hookedUp).done().notified(1, "maybe") },
+		{"one with a status of its own", func(s *story) { s.run(s.session(), withWebhook).done().notified(1, "maybe") },
 			"record_mismatch"},
 		{"a record that comes twice", func(s *story) {
 			s.run(s.session()).queued(1)
@@ -565,7 +566,7 @@ func TestDeletedSessionsLeaveNothingWrong(t *testing.T) {
 		s.run(s.session()).done()
 		p := s.run(s.session()).done()
 		from, ses := s.seq, "ses_own"
-		a := s.run(ses, child(p.spec.SessionID), attempts(2), hookedUp)
+		a := s.run(ses, child(p.spec.SessionID), attempts(2), withWebhook)
 		s.write(subject.Session(a.part(), ses), run.SessionCreated{V: 1, RunID: a.spec.ID})
 		a.queued(1).
 			claimed(1, "rnr_1").
@@ -657,7 +658,7 @@ func TestALateEndOfADeletedRun(t *testing.T) {
 // TestTruncationLeavesNothingWrong cuts a history at every place up to its first open run.
 func TestTruncationLeavesNothingWrong(t *testing.T) {
 	s := newStory(t)
-	a, b := s.run(s.session(), attempts(2)), s.run(s.session(), hookedUp)
+	a, b := s.run(s.session(), attempts(2)), s.run(s.session(), withWebhook)
 	a.accepted()
 	b.queued(1)
 	s.run("ses_own").done()
@@ -777,7 +778,7 @@ func TestEveryLostRecordIsSeen(t *testing.T) {
 		return s
 	}
 	n := len(tell().msgs)
-	// the first stands for truncation; without its list the turn reports nobody, and is owed for a moment
+	// the first stands for truncation; without its list the turn reports nobody, and is pending for a moment
 	for i := 1; i < n-2; i++ {
 		s := tell()
 		lost := s.msgs[i]

@@ -11,7 +11,7 @@ import (
 )
 
 // widely is a session with n open runs below it, each in a session of its own. Half of these are two levels below.
-func widely(t testing.TB, n int) (j *Journal, top string, oldest []string) {
+func widely(t testing.TB, n int) (j *allParts, top string, oldest []string) {
 	t.Helper()
 	j = joined(nil, Config{Key: keyOf, Cache: -1})
 	a := newActor(t, run.NewID(), run.NewSessionID(), "agent")

@@ -66,7 +66,7 @@ func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
 	}
 }
 
-// A turn is in vain only where all that came before it is known, and nobody began any of it.
+// A turn cannot start only if all runs before it are known, and no runner claimed any of them.
 func TestVain(t *testing.T) {
 	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")
 	next.spec.Type = run.Resume
@@ -83,8 +83,8 @@ func TestVain(t *testing.T) {
 			),
 		},
 	}
-	told := first.ended(1, run.Completed, 0)
-	told.Body = body(
+	reported := first.ended(1, run.Completed, 0)
+	reported.Body = body(
 		t,
 		run.Ended{
 			V:         1,
@@ -112,7 +112,7 @@ func TestVain(t *testing.T) {
 			cancelled...), dead: true},
 		{say: "it is not kept", records: slices.Concat([]entry{first.queued(1)}, cancelled, []entry{next.accepted()}),
 			forget: 4},
-		{say: "its claim is lost", records: []entry{first.queued(1), next.accepted(), told}},
+		{say: "its claim is lost", records: []entry{first.queued(1), next.accepted(), reported}},
 		{say: "the turn is queued", records: slices.Concat([]entry{first.queued(1), next.accepted()}, cancelled,
 			[]entry{next.queued(1)})},
 	} {

@@ -122,14 +122,14 @@ func whole(f *reducer) string {
 }
 
 // over is a projection of a reducer that was made by hand.
-func over(f *reducer) *Journal {
+func over(f *reducer) *allParts {
 	j := joined(nil, Config{})
 	j.reducer = f
 	return j
 }
 
 // snap writes a checkpoint of a projection, with a rest after each entry.
-func snap(t testing.TB, j *Journal, rest func()) []byte {
+func snap(t testing.TB, j *allParts, rest func()) []byte {
 	t.Helper()
 	var all bytes.Buffer
 	seq, _, err := writeCheckpoint(j.Projection, "RUNS then", &all, 1, rest)
@@ -155,7 +155,7 @@ func loadBytes(raw []byte, identity string, key func(string, int) string) (*redu
 func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 21))
-		records := interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(4))))
+		records := interleave(rng, recordsOf(scenarios(t, rng, 1+rng.IntN(4))))
 		n := rng.IntN(len(records))
 		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		apply := func(f *reducer, i int) { f.apply(message(i+1, records[i])) }
@@ -193,7 +193,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 			t.Fatalf("seed %d: %d turns may be queued, want %d", seed, got, waiting)
 		}
 		if got := len(other.NewCallbacks()); got != owing {
-			t.Fatalf("seed %d: %d parents may be told, want %d", seed, got, owing)
+			t.Fatalf("seed %d: %d parents have due callbacks, want %d", seed, got, owing)
 		}
 		if rng.IntN(3) == 0 {
 			cut := j.Prunable(rng.IntN(20), began, began.Add(3600e9))
@@ -205,7 +205,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 			apply(f, i)
 		}
 		agree(t, f)
-		kin(t, f)
+		checkCallbacks(t, f)
 		if got, want := whole(f), whole(j.reducer); got != want {
 			t.Fatalf("seed %d: after the rest\n%s", seed, differ(got, want))
 		}
@@ -216,7 +216,7 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 func TestASnapshotFromBeforeATruncation(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 24))
-		records := tidy(rng, families(t, rng, 3))
+		records := tidy(rng, scenarios(t, rng, 3))
 		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		n := 1 + rng.IntN(len(records))
 		for i, e := range records[:n] {
@@ -277,7 +277,7 @@ func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
 func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 22))
 	j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
-	for i, e := range newFamily(t, rng, 100).records {
+	for i, e := range newScenario(t, rng, 100).records {
 		j.reducer.apply(message(i+1, e))
 	}
 	if _, _, err := writeCheckpoint(j.Projection, "x", io.Discard, 1, func() { j.Forget(2) }); err != errInterrupted {
@@ -292,7 +292,7 @@ func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 func TestADamagedSnapshotIsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 23))
 	j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
-	for i, e := range interleave(rng, recordsOf(families(t, rng, 2))) {
+	for i, e := range interleave(rng, recordsOf(scenarios(t, rng, 2))) {
 		j.reducer.apply(message(i+1, e))
 	}
 	raw := snap(t, j, func() {})

@@ -41,7 +41,7 @@ func childrenKept(t *testing.T, f *reducer) {
 func TestChildrenAreKnownByTheirParent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 1))
 	for range 20 {
-		records := tidy(rng, families(t, rng, 3))
+		records := tidy(rng, scenarios(t, rng, 3))
 		f := newReducer(keyOf)
 		for i, e := range records {
 			f.apply(Record{Subject: e.Subject, Body: e.Body, Seq: uint64(i + 1), Time: began})

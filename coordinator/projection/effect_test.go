@@ -11,13 +11,13 @@ import (
 func TestARecordSaysWhatItMakesDue(t *testing.T) {
 	var got Effect
 	j := joined(nil, Config{Key: keyOf, ValidChecked: marked, OnEffect: func(e Effect) { got |= e }})
-	parent := newActor(t, "run_p", "ses_p", "boss")
+	parent := newActor(t, "run_p", "ses_p", "parent")
 	parent.spec.AgentType = run.Autonomous
 	first := newActor(t, "run_1", "ses_1", "a")
 	first.spec.Parent, first.spec.Mode = "ses_p", run.AsyncCallback
 	second := newActor(t, "run_2", "ses_1", "a")
-	told := newActor(t, "run_h", "ses_h", "a")
-	told.spec.CallbackURL = "https://here/told"
+	posted := newActor(t, "run_h", "ses_h", "a")
+	posted.spec.CallbackURL = "https://here/posted"
 	offering := newActor(t, "run_o", "ses_o", "a")
 	offering.contract()
 	stop := entry{
@@ -40,12 +40,12 @@ func TestARecordSaysWhatItMakesDue(t *testing.T) {
 		{"a turn behind it", second.accepted(), true, 0},
 		{"the child's claim", first.claimed(1), true, 0},
 		{"the child's end", first.ended(1, run.Completed, 0), true, TurnDue | CallbackDue},
-		{"a run that somebody wants to hear of", told.queued(1), true, 0},
-		{"its claim", told.claimed(1), true, 0},
-		{"its end", told.ended(1, run.Completed, 0), true, WebhookDue},
-		{"a try that failed", told.notified(1, run.NotifyDead), true, 0},
-		{"another one is wanted", told.notified(2, run.NotifyAgain), true, WebhookDue},
-		{"delivered", told.notified(3, run.NotifyDelivered), true, 0},
+		{"a run with a webhook", posted.queued(1), true, 0},
+		{"its claim", posted.claimed(1), true, 0},
+		{"its end", posted.ended(1, run.Completed, 0), true, WebhookDue},
+		{"a try that failed", posted.notified(1, run.NotifyDead), true, 0},
+		{"another one is wanted", posted.notified(2, run.NotifyAgain), true, WebhookDue},
+		{"delivered", posted.notified(3, run.NotifyDelivered), true, 0},
 		{"a run with an output schema", offering.queued(1), true, 0},
 		{"its claim", offering.claimed(1), true, 0},
 		{"its offer", offering.offered(1), true, ResultDue},

@@ -144,7 +144,7 @@ func versioned(rng *rand.Rand, records []entry, most int) []entry {
 func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 77))
-		records := versioned(rng, interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(3)))), 1)
+		records := versioned(rng, interleave(rng, recordsOf(scenarios(t, rng, 1+rng.IntN(3)))), 1)
 		older, newer := blank(), blank()
 		newer.version = 2
 		cut := rng.IntN(len(records))
@@ -177,7 +177,7 @@ func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 func TestASnapshotKnowsTheBounds(t *testing.T) {
 	for seed := range uint64(natstest.Load(30, 100)) {
 		rng := rand.New(rand.NewPCG(seed, 78))
-		records := versioned(rng, interleave(rng, recordsOf(families(t, rng, 1+rng.IntN(3)))), 2)
+		records := versioned(rng, interleave(rng, recordsOf(scenarios(t, rng, 1+rng.IntN(3)))), 2)
 		f := blank()
 		f.version = 2
 		for i, e := range records {
@@ -202,7 +202,7 @@ func TestASnapshotKnowsTheBounds(t *testing.T) {
 	}
 }
 
-// What readers are told of a run that ended by such a record: one error, everywhere, and nothing of what the record
+// What readers see of a run that ended by such a record: one error, everywhere, and nothing of what the record
 // holds.
 func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 	for name, records := range map[string]func(a actor) []entry{
@@ -216,7 +216,7 @@ func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := natstest.Bus(t)
 			j := begin(t, b, "")
-			w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
+			w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 			a := w.actor(run.NewSessionID())
 			var last uint64
 			for _, e := range records(a) {
@@ -235,16 +235,16 @@ func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var told []string
+			var events []string
 			err = j.Stream(ctx, a.spec.SessionID, PositionBefore(1), func(i Item) error {
-				told = append(told, i.Event)
+				events = append(events, i.Event)
 				if i.Event == ItemRunFailed {
 					cancel()
 				}
 				return nil
 			})
-			if ctx.Err() == nil || told[len(told)-1] != ItemRunFailed {
-				t.Errorf("a live reader is told %v, %v", told, err)
+			if ctx.Err() == nil || events[len(events)-1] != ItemRunFailed {
+				t.Errorf("a live reader gets %v, %v", events, err)
 			}
 			if err := j.Ready(); err != nil {
 				t.Errorf("not ready: %v", err)

@@ -42,7 +42,7 @@ func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		all := uint64(len(tt.records) + 1)
-		for _, j := range []*Journal{j, over(f)} {
+		for _, j := range []*allParts{j, over(f)} {
 			cut := func() uint64 { return j.Prunable(0, began.Add(time.Hour), began.Add(time.Hour)) }
 			known := j.LateRecords()
 			if tt.late == 0 {

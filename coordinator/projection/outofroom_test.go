@@ -40,9 +40,9 @@ func TestAListHasRoomForItsRows(t *testing.T) {
 	defer cancel()
 	live := &budget.Answering{Context: ctx}
 	live.Answer.Begin(memory, "me")
-	var told []string
+	var events []string
 	err := b.WatchRuns(live, Query{}, "1", func(i Item) error { // all but the first changed since
-		told = append(told, i.Event)
+		events = append(events, i.Event)
 		if i.Event == ItemMore {
 			budget.Sent(mine)
 			again := b.actor("ses_again")
@@ -53,7 +53,7 @@ func TestAListHasRoomForItsRows(t *testing.T) {
 		}
 		return nil
 	})
-	if ctx.Err() == nil || strings.Join(told, " ") != "more runs" {
-		t.Errorf("told %v, %v", told, err)
+	if ctx.Err() == nil || strings.Join(events, " ") != "more runs" {
+		t.Errorf("got %v, %v", events, err)
 	}
 }

@@ -29,13 +29,13 @@ func (b *bench) packed() (last string) {
 	one, two := b.actor("ses_one"), b.actor("ses_two")
 	next := newActor(b.t, run.NewID(), "ses_one", "x")
 	b.write(one.queued(1), two.queued(1), next.accepted(), one.claimed(1))
-	b.say(one.pack(1, 10, 11, 12, 13))
+	b.emitAll(one.pack(1, 10, 11, 12, 13))
 	b.write(two.claimed(1))
-	b.say(one.event(14), two.pack(1, 10, 11), one.pack(1, 15, 16))
-	n := b.say(two.event(12), one.pack(1, 17, 18, 19))
+	b.emitAll(one.event(14), two.pack(1, 10, 11), one.pack(1, 15, 16))
+	n := b.emitAll(two.event(12), one.pack(1, 17, 18, 19))
 	b.write(one.ended(1, run.Completed, n), next.queued(1), next.claimed(1))
-	m := b.say(two.pack(1, 13, 14, 15))
-	n = b.say(next.pack(1, 10, 11))
+	m := b.emitAll(two.pack(1, 13, 14, 15))
+	n = b.emitAll(next.pack(1, 10, 11))
 	b.write(two.ended(1, run.Failed, m))
 	seq := b.write(next.ended(1, run.Completed, n))
 	b.Await(b.t.Context(), seq)
@@ -139,7 +139,7 @@ func TestIdsOfBefore(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a := b.actor("ses_a")
 	b.write(a.queued(1), a.claimed(1))
-	n := b.say(a.event(1), a.pack(1, 2, 3, 4))
+	n := b.emitAll(a.event(1), a.pack(1, 2, 3, 4))
 	seq := b.write(a.ended(1, run.Completed, n))
 	b.Await(t.Context(), seq)
 	end := position{runs: seq, events: n}.String()
@@ -182,8 +182,8 @@ func TestAPackThatIsNoLongerKept(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a := b.actor("ses_a")
 	b.write(a.queued(1), a.claimed(1))
-	b.say(a.pack(1, 1, 2, 3))
-	b.say(a.pack(1, 4, 5))
+	b.emitAll(a.pack(1, 1, 2, 3))
+	b.emitAll(a.pack(1, 4, 5))
 	if err := b.bus.Purge(t.Context(), subject.Events, subject.AllEvents, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestPagesOfPacksCount(t *testing.T) {
 		bodies = append(bodies, body(t, e))
 	}
 	at := subject.Event(a.part, "ses_a", a.spec.ID, run.PackKind)
-	b.say(entry{Subject: at, Body: run.SignEvent(a.key(1), at, run.Pack(bodies))})
+	b.emitAll(entry{Subject: at, Body: run.SignEvent(a.key(1), at, run.Pack(bodies))})
 	memory := budget.New(4 << 20) // half of it is one caller's
 	for _, tt := range []struct {
 		limit int
@@ -313,9 +313,9 @@ func TestPacksOfNobody(t *testing.T) {
 			t.Errorf("pack %d took %v", i, took)
 		}
 	}
-	n := b.say(append(append(strangers, good), strangers...)...)
+	n := b.emitAll(append(append(strangers, good), strangers...)...)
 	b.write(a.ended(1, run.Completed, n))
-	b.say(a.pack(1, 8, 9)) // after the end
+	b.emitAll(a.pack(1, 8, 9)) // after the end
 	b.Await(t.Context(), b.write(other.ended(1, run.Failed, 0)))
 	want := []string{"1", "2"}
 	list, _, err := b.Events(t.Context(), "ses_a", "", 0)
@@ -342,7 +342,7 @@ func TestAPackOfNobodyIsLookedAtOnce(t *testing.T) {
 	a := b.actor("ses_a")
 	b.write(a.queued(1), a.claimed(1))
 	foreign := a.pack(2, slices.Repeat([]int{1}, run.MaxPacked)...) // of an attempt that there is not
-	n := b.say(foreign, a.pack(1, 1, 2))
+	n := b.emitAll(foreign, a.pack(1, 1, 2))
 	b.Await(t.Context(), b.write(a.ended(1, run.Completed, n)))
 	asked.Store(0)
 	list, _, err := b.Events(t.Context(), "ses_a", position{runs: 2}.String(), 1)

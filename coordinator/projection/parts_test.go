@@ -2,8 +2,8 @@ package projection
 
 import "ao/nats/bus"
 
-// Journal is all parts in one, for tests that look at many.
-type Journal struct {
+// allParts is all parts in one, for tests that look at many.
+type allParts struct {
 	*Projection
 	*Index
 	*ActiveRuns
@@ -15,7 +15,7 @@ type Journal struct {
 	*Follower
 }
 
-func joined(b *bus.Bus, cfg Config) *Journal {
+func joined(b *bus.Bus, cfg Config) *allParts {
 	p := New(b, cfg)
-	return &Journal{p.Projection, p.Index, p.ActiveRuns, p.Worklist, p.Overlay, p.Reader, p.Lists, p.Feed, p.Follower}
+	return &allParts{p.Projection, p.Index, p.ActiveRuns, p.Worklist, p.Overlay, p.Reader, p.Lists, p.Feed, p.Follower}
 }

@@ -22,7 +22,7 @@ import (
 
 // bench is a projection on a real server.
 type bench struct {
-	*Journal
+	*allParts
 	t    testing.TB
 	bus  *bus.Bus
 	emit *bus.Emitter
@@ -35,7 +35,7 @@ func start(t testing.TB, cfg Config) *bench {
 }
 
 // follow is one more projection on the same server.
-func follow(t testing.TB, b *bus.Bus, cfg Config) *Journal {
+func follow(t testing.TB, b *bus.Bus, cfg Config) *allParts {
 	t.Helper()
 	cfg.Log = natstest.Log(t)
 	j := joined(b, cfg)
@@ -61,8 +61,8 @@ func (b *bench) write(records ...entry) (seq uint64) {
 	return seq
 }
 
-// say writes events and gives the last one's sequence.
-func (b *bench) say(events ...entry) uint64 {
+// emitAll writes events and returns the last one's sequence.
+func (b *bench) emitAll(events ...entry) uint64 {
 	b.t.Helper()
 	for _, e := range events {
 		if err := b.emit.Emit(b.t.Context(), e.Subject, e.Body); err != nil {
@@ -266,7 +266,7 @@ func TestObserveAndASecondJournal(t *testing.T) {
 	if e := b.Eligible(); len(e) != 1 || e[0].Spec.ID != next.spec.ID {
 		t.Error(e)
 	}
-	natstest.Until(t, "all changes are told", func() bool {
+	natstest.Until(t, "all changes are reported", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(changes) == 4

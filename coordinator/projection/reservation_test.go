@@ -13,7 +13,7 @@ import (
 
 // unfinished are histories of records that belong together, whole: what each of their beginnings comes to is in the
 // rows of TestWhatIsToFollow.
-func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
+func unfinished(t testing.TB) (own, reported, older, ending, shut []entry) {
 	session := newActor(t, run.NewID(), "ses_own", "x")
 	own = []entry{
 		{
@@ -25,12 +25,12 @@ func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 		session.queued(1),
 	}
 
-	tell := func(id string) (before []entry, turn actor, list func(run.Callback) entry) {
+	report := func(id string) (before []entry, turn actor, list func(run.Callback) entry) {
 		parent, child := newActor(t, run.NewID(), id, "x"), newActor(t, run.NewID(), id+"-child", "x")
 		child.spec.Parent, child.spec.Mode = id, run.AsyncCallback
 		turn = newActor(t, run.NewID(), id, "x")
 		turn.spec.Type, turn.spec.IsCallbackTurn = run.Resume, true
-		parent.spec.AgentType, turn.spec.AgentType = run.Autonomous, run.Autonomous // who can be told
+		parent.spec.AgentType, turn.spec.AgentType = run.Autonomous, run.Autonomous // who can be called back
 		before = []entry{
 			parent.queued(1),
 			parent.claimed(1),
@@ -44,13 +44,13 @@ func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 			return entry{Subject: subject.Callback(turn.part, id, child.spec.ID, 0), Body: must(c.Encode())}
 		}
 	}
-	told, turn, list := tell("ses_told")
-	told = append(
-		told,
+	reported, turn, list := report("ses_reported")
+	reported = append(
+		reported,
 		list(run.Callback{RunID: "run_" + strings.Repeat("1", 32), TurnID: turn.spec.ID, Next: turn.accepted().Body}),
 		turn.accepted(),
 	)
-	older, turn, list = tell("ses_older") // programs of older versions write the turn before its list
+	older, turn, list = report("ses_older") // programs of older versions write the turn before its list
 	turn.spec.IsCallbackTurn = false
 	older = append(older, turn.accepted(), list(run.Callback{RunID: turn.spec.ID}))
 
@@ -74,24 +74,24 @@ func unfinished(t testing.TB) (own, told, older, ending, shut []entry) {
 		{Subject: lost.offered(1).Subject, Body: end},
 		{Subject: lost.ended(1, run.Failed, 0).Subject, Body: end},
 	}
-	return own, told, older, ending, shut
+	return own, reported, older, ending, shut
 }
 
 // A record may carry another one that has to follow it. The projection reports that one as missing until it comes, also
 // after a start from a checkpoint. Truncation keeps the history that it needs.
 func TestWhatIsToFollow(t *testing.T) {
-	own, told, older, ending, shut := unfinished(t)
+	own, reported, older, ending, shut := unfinished(t)
 	for _, tt := range []struct {
 		name    string
 		records []entry
 		cut     int    // how many of them are there
-		want    string // promised, ending
+		want    string // reserved, ending
 		held    uint64 // the first record that must stay
 	}{
 		{"a session", own, 1, "1 0", 1},
 		{"a session and its run", own, 2, "0 0", 2},
-		{"a callback", told, 7, "1 0", 1},
-		{"a callback and its turn", told, 8, "0 0", 1},
+		{"a callback", reported, 7, "1 0", 1},
+		{"a callback and its turn", reported, 8, "0 0", 1},
 		{"a callback of an older version", older, 8, "0 0", 1},
 		{"a claim to end a run", ending, 2, "0 1", 1},
 		{"and its end", ending, 3, "0 0", 4},
@@ -104,10 +104,10 @@ func TestWhatIsToFollow(t *testing.T) {
 			agree(t, j.reducer)
 		}
 		if got := fmt.Sprint(len(j.Reservations()), len(j.UnwrittenEnds())); got != tt.want {
-			t.Errorf("%s: promised, ending are %s, want %s", tt.name, got, tt.want)
+			t.Errorf("%s: reserved, ending are %s, want %s", tt.name, got, tt.want)
 		}
 		for _, o := range j.DueCallbacks() {
-			t.Errorf("%s: %s is told once more", tt.name, o.Session)
+			t.Errorf("%s: %s has a due callback again", tt.name, o.Session)
 		}
 		if got := j.Prunable(0, began.Add(time.Hour), began.Add(time.Hour)); got != tt.held {
 			t.Errorf("%s: history may go up to %d, want %d", tt.name, got, tt.held)
@@ -131,15 +131,15 @@ func TestWhatIsToFollow(t *testing.T) {
 
 // A callback whose turn is not accepted yet is not shown as delivered: a reader wants the turn's id.
 func TestACallbackIsDeliveredWithItsTurn(t *testing.T) {
-	_, told, _, _, _ := unfinished(t)
+	_, reported, _, _, _ := unfinished(t)
 	j := joined(nil, Config{Key: keyOf})
 	var got []string
-	for i, e := range told {
+	for i, e := range reported {
 		j.reducer.apply(message(i+1, e))
 		if i < 5 {
 			continue
 		}
-		child, err := subject.Parse(told[5].Subject)
+		child, err := subject.Parse(reported[5].Subject)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,8 +153,8 @@ func TestACallbackIsDeliveredWithItsTurn(t *testing.T) {
 
 // A turn that no runner claimed gives its children back, whichever of its two records came first.
 func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
-	_, told, older, _, _ := unfinished(t)
-	for name, records := range map[string][]entry{"told": told, "older": older} {
+	_, reported, older, _, _ := unfinished(t)
+	for name, records := range map[string][]entry{"reported": reported, "older": older} {
 		j := joined(nil, Config{Key: keyOf})
 		var turn actor
 		for i, e := range records {
@@ -166,8 +166,8 @@ func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
 		if due := j.Eligible(); len(due) != 1 || due[0].Spec.ID != turn.spec.ID {
 			t.Fatalf("%s: %d may be queued", name, len(due))
 		}
-		if owed := j.DueCallbacks(); len(owed) != 0 {
-			t.Errorf("%s: %v is told once more", name, owed)
+		if due := j.DueCallbacks(); len(due) != 0 {
+			t.Errorf("%s: %v has a due callback again", name, due)
 		}
 		claim := must(run.Claim{V: 1, SessionID: turn.spec.SessionID, Nonce: "n", Attempt: 1, At: began}.Encode())
 		end := must(
@@ -182,23 +182,23 @@ func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
 		)
 		j.reducer.apply(message(9, entry{Subject: turn.claimed(1).Subject, Body: claim}))
 		j.reducer.apply(message(10, entry{Subject: turn.ended(1, run.Stopped, 0).Subject, Body: end}))
-		if owed := j.DueCallbacks(); len(owed) != 1 || owed[0].Deliveries != 1 {
-			t.Errorf("%s: owed are %v", name, owed)
+		if due := j.DueCallbacks(); len(due) != 1 || due[0].Deliveries != 1 {
+			t.Errorf("%s: pending are %v", name, due)
 		}
 	}
 }
 
-// The end of a session ends what it promised: its own record may be left by a program of an older version.
-func TestADeletionEndsAPromise(t *testing.T) {
-	own, told, _, _, _ := unfinished(t)
-	for _, records := range [][]entry{own[:1], told[:7]} {
+// The end of a session ends what it reserved: its own record may be left by a program of an older version.
+func TestADeletionEndsAReservation(t *testing.T) {
+	own, reported, _, _, _ := unfinished(t)
+	for _, records := range [][]entry{own[:1], reported[:7]} {
 		rec, err := subject.Parse(records[len(records)-1].Subject)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f := reduced(t, slices.Concat(records, []entry{newActor(t, run.NewID(), rec.Session, "x").deleted()}))
 		if len(f.callbacks.reserved) != 0 {
-			t.Errorf("%s: a run is promised", rec.Session)
+			t.Errorf("%s: a run is reserved", rec.Session)
 		}
 	}
 }

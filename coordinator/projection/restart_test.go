@@ -22,7 +22,7 @@ import (
 
 // life is a projection with a folder that is ended by its stop, and what it said.
 type life struct {
-	*Journal
+	*allParts
 	said *spoken
 	stop func()
 }
@@ -47,7 +47,7 @@ func (s *spoken) has(text string) bool {
 func begin(t testing.TB, b *bus.Bus, dir string) *life {
 	t.Helper()
 	l := &life{said: &spoken{}}
-	l.Journal = joined(b, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(l.said, nil))})
+	l.allParts = joined(b, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(l.said, nil))})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { l.Run(ctx) })
@@ -73,7 +73,7 @@ func TestARestartReadsOnlyTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := begin(t, b, dir)
-	w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
+	w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 	ended, open := w.actor(run.NewSessionID()), w.actor(run.NewSessionID())
 	w.Await(t.Context(), w.write(ended.queued(1), ended.claimed(1), ended.ended(1, run.Completed, 0), open.queued(1)))
 	want := j.Stats().Applied
@@ -157,7 +157,7 @@ func TestAWrongSnapshotIsThrownAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			j := begin(t, b, dir)
-			w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
+			w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 			for range 3 {
 				a := w.actor(run.NewSessionID())
 				w.Await(t.Context(), w.write(a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0)))
@@ -215,7 +215,7 @@ func TestAReplacedHistoryTakesItsSnapshotAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := begin(t, b, dir)
-	w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
+	w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 	lost := w.actor(run.NewSessionID())
 	w.Await(t.Context(), w.write(lost.queued(1), lost.claimed(1)))
 	j.stop()
@@ -253,7 +253,7 @@ func TestAFolderThatCannotBeUsedIsGoneWithout(t *testing.T) {
 func TestNoSnapshotOfWhatIsNotUnderstood(t *testing.T) {
 	b, dir := natstest.Bus(t), t.TempDir()
 	j := begin(t, b, dir)
-	w := &bench{j.Journal, t, b, b.Emitter(context.Background(), nil)}
+	w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 	w.Await(t.Context(), w.write(entry{Subject: "ao.runs.3.dreamt.run_1", Body: []byte(`{"v":1}`)}))
 	j.stop()
 	if all := snapshots(t, dir); len(all) != 0 {

@@ -20,9 +20,9 @@ func TestNoKeyInTheLog(t *testing.T) {
 		j.apply(message(i+1, e))
 	}
 	if n := strings.Count(log.String(), "unreadable"); n != 3 {
-		t.Errorf("%d records are told of:\n%s", n, &log)
+		t.Errorf("%d records are logged:\n%s", n, &log)
 	}
 	if strings.Contains(log.String(), a.key(1)) {
-		t.Errorf("the key is told:\n%s", &log)
+		t.Errorf("the key is logged:\n%s", &log)
 	}
 }

@@ -13,11 +13,11 @@ func TestStepsOfRuns(t *testing.T) {
 	turn := newActor(t, "run_1", "ses_a", "x")
 	turn.spec.Attempts = 2
 	second := newActor(t, "run_2", "ses_a", "x")
-	parent := newActor(t, "run_3", "ses_p", "boss")
+	parent := newActor(t, "run_3", "ses_p", "parent")
 	parent.spec.AgentType = run.Autonomous
 	child := newActor(t, "run_4", "ses_c", "y")
 	child.spec.Parent, child.spec.Mode, child.spec.CallbackURL = "ses_p", run.AsyncCallback, "https://hooks.example/x"
-	answer := newActor(t, "run_5", "ses_p", "boss")
+	answer := newActor(t, "run_5", "ses_p", "parent")
 	answer.spec.AgentType = run.Autonomous
 	parts := []struct {
 		after time.Duration // since the record before
@@ -42,21 +42,21 @@ func TestStepsOfRuns(t *testing.T) {
 		{2 * time.Second, second.claimed(1), "claimed x procedural rnr_1 took 2s"},
 		{1 * time.Second, second.stopping(), "-"},
 		{1 * time.Second, second.ended(1, run.Stopped, 0), "ended x procedural rnr_1 took 2s stopped whole 26s"},
-		{0, parent.queued(1), "queued boss autonomous fresh took 26s"},
-		{0, parent.claimed(1), "claimed boss autonomous rnr_1 took 0s"},
-		{0, parent.ended(1, run.Completed, 0), "ended boss autonomous rnr_1 took 0s completed whole 26s"},
+		{0, parent.queued(1), "queued parent autonomous fresh took 26s"},
+		{0, parent.claimed(1), "claimed parent autonomous rnr_1 took 0s"},
+		{0, parent.ended(1, run.Completed, 0), "ended parent autonomous rnr_1 took 0s completed whole 26s"},
 		{0, child.accepted(), "accepted y procedural fresh took 0s"},
 		{0, child.claimedBy(1, ""), "-"}, // a coordinator, to end it
 		{0, child.ended(1, run.Failed, 0), "ended y procedural rnr_1 took 0s failed exit whole 26s"},
-		{3 * time.Second, answer.accepted(), "accepted boss autonomous fresh took 0s"},
-		{0, answer.tells("run_4"), "told y procedural rnr_1 took 26s"}, // since its end record, at 3 s
+		{3 * time.Second, answer.accepted(), "accepted parent autonomous fresh took 0s"},
+		{0, answer.callback("run_4"), "reported y procedural rnr_1 took 26s"}, // since its end record, at 3 s
 		{1 * time.Second, child.notified(1, run.NotifyFailed), "-"},
-		{1 * time.Second, child.notified(2, run.NotifyDelivered), "hooked y procedural rnr_1 took 28s"},
+		{1 * time.Second, child.notified(2, run.NotifyDelivered), "delivered y procedural rnr_1 took 28s"},
 	}
 	var got string
 	j := joined(nil, Config{OnStep: func(s Step) {
 		got = fmt.Sprint(
-			[]string{"", "accepted", "queued", "claimed", "ended", "told", "hooked"}[s.Kind],
+			[]string{"", "accepted", "queued", "claimed", "ended", "reported", "delivered"}[s.Kind],
 			" ",
 			s.Agent,
 			" ",
@@ -98,18 +98,18 @@ func TestStepsOfRuns(t *testing.T) {
 // What is read from history is no news.
 func TestHistoryIsNotMeasured(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
-	told := 0
-	j := joined(nil, Config{OnStep: func(Step) { told++ }})
+	reported := 0
+	j := joined(nil, Config{OnStep: func(Step) { reported++ }})
 	j.apply(message(1, a.queued(1)))
 	j.live.Store(true)
 	j.apply(message(2, a.claimed(1)))
-	if told != 1 {
-		t.Errorf("%d steps told, want the one that came live", told)
+	if reported != 1 {
+		t.Errorf("%d steps reported, want the one that came live", reported)
 	}
 }
 
 func TestDebts(t *testing.T) {
-	parent := newActor(t, "run_1", "ses_p", "boss")
+	parent := newActor(t, "run_1", "ses_p", "parent")
 	parent.spec.AgentType = run.Autonomous
 	j := joined(nil, Config{})
 	n := 0
@@ -121,7 +121,7 @@ func TestDebts(t *testing.T) {
 	}
 	add(parent.queued(1), parent.claimed(1), parent.ended(1, run.Completed, 0))
 	if d := j.CallbackBacklog(); d != (CallbackBacklog{}) {
-		t.Errorf("nobody is owed anything: %+v", d)
+		t.Errorf("no callback is due: %+v", d)
 	}
 	for i := range 3 {
 		c := newActor(t, fmt.Sprint("run_c", i), fmt.Sprint("ses_c", i), "y")
@@ -138,11 +138,11 @@ func TestDebts(t *testing.T) {
 	if want := (CallbackBacklog{1, 3, began.Add(3 * time.Second), 2, d.Due, 1}); d != want || d.Due.IsZero() {
 		t.Errorf("got %+v, want %+v", d, want)
 	}
-	answer := newActor(t, "run_2", "ses_p", "boss")
+	answer := newActor(t, "run_2", "ses_p", "parent")
 	answer.spec.AgentType = run.Autonomous
-	add(answer.accepted(), answer.tells("run_c0", "run_c1", "run_c2"))
+	add(answer.accepted(), answer.callback("run_c0", "run_c1", "run_c2"))
 	if d := j.CallbackBacklog(); d.Parents != 0 || d.Children != 0 || !d.Oldest.IsZero() {
-		t.Errorf("all are told: %+v", d)
+		t.Errorf("all are reported: %+v", d)
 	}
 	if records, age := j.Lag(uint64(n)); records != 0 || age != 0 {
 		t.Errorf("it has read all: %d, %s", records, age)
@@ -172,8 +172,8 @@ func (a actor) claimedBy(attempt int, runner string) entry {
 	return e
 }
 
-// tells is the record that the turn tells of these children.
-func (a actor) tells(children ...string) entry {
+// callback is the record of a turn that reports these children.
+func (a actor) callback(children ...string) entry {
 	return entry{
 		Subject: subject.Callback(a.part, a.spec.SessionID, children[0], 0),
 		Body:    body(a.t, run.Callback{V: 1, RunID: a.spec.ID, Children: children, At: began}),
@@ -192,7 +192,7 @@ func BenchmarkMeasure(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(fmt.Sprint("on=", on), func(b *testing.B) {
 			records := plain(b, 10_000)
-			var j *Journal
+			var j *allParts
 			steps, i := 0, len(records)
 			for b.Loop() {
 				if i == len(records) {

@@ -154,7 +154,7 @@ func (a actor) checked(attempt int, mark string) entry {
 	return entry{Subject: subject.Ended(a.part, a.spec.ID, a.key(attempt)), Body: body(a.t, e)}
 }
 
-// markOf is what coordinators prove with that they have checked a result; marked tells whether it is that.
+// markOf is what coordinators prove with that they have checked a result; marked reports whether it is that.
 func markOf(id string, attempt int) string            { return fmt.Sprint("mark of ", id, " ", attempt) }
 func marked(id string, attempt int, mark string) bool { return mark == markOf(id, attempt) }
 

@@ -64,16 +64,16 @@ func (b *bench) scene() (sessions []string, last string) {
 	next := newActor(b.t, run.NewID(), "ses_one", "x")
 	gone := b.actor("ses_gone")
 	b.write(one.queued(1), two.queued(1), next.accepted(), gone.queued(1), one.claimed(1))
-	b.say(one.event(1))
+	b.emitAll(one.event(1))
 	b.write(two.claimed(1), gone.claimed(1), gone.ended(1, run.Completed, 0))
-	b.say(two.event(1), one.event(2), two.event(2))
-	n := b.say(one.event(3))
+	b.emitAll(two.event(1), one.event(2), two.event(2))
+	n := b.emitAll(one.event(3))
 	b.write(gone.deleted(), one.ended(1, run.Completed, n))
-	b.say(two.event(3))
+	b.emitAll(two.event(3))
 	b.write(one.ended(2, run.Failed, 0), two.stopping(), next.queued(1), next.claimed(1))
-	m := b.say(next.event(1), two.event(4))
+	m := b.emitAll(next.event(1), two.event(4))
 	b.write(two.ended(1, run.Failed, m))
-	m = b.say(next.event(2))
+	m = b.emitAll(next.event(2))
 	seq := b.write(next.ended(1, run.Stopped, m))
 	b.Await(b.t.Context(), seq)
 	return []string{"ses_one", "ses_two"}, position{runs: seq, events: m}.String()
@@ -180,18 +180,18 @@ func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
 	at, last := PositionBefore(1), ""
 	rng := rand.New(rand.NewPCG(1, 1))
 	for at != last {
-		patience := 200 * time.Millisecond // all may have been told before it is known which the last was
+		timeout := 200 * time.Millisecond // all may have been sent before it is known which was the last
 		most := 1 + rng.IntN(4)
 		if last == "" {
 			select {
 			case last = <-done:
-				continue // perhaps it has been told
+				continue // perhaps it has been sent
 			default:
 			}
 		} else {
-			patience = 30 * time.Second
+			timeout = 30 * time.Second
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		n := 0
 		err := b.Stream(ctx, "", at, func(i Item) error {
 			at = i.ID
@@ -343,7 +343,7 @@ func TestEventPages(t *testing.T) {
 		}
 		items := b.read(session, PositionBefore(1), end, 0)
 		if g := string(must(json.Marshal(eventsOf(items)))); g != want {
-			t.Errorf("the stream tells\n%s\nthe list\n%s", g, want)
+			t.Errorf("the stream has\n%s\nthe list\n%s", g, want)
 		}
 	}
 	if _, _, err := b.Events(t.Context(), "ses_none", "", 1); fault.KindOf(err) != fault.NotFound {

@@ -12,10 +12,10 @@ import (
 )
 
 // stopTree is the wish to stop a member's tree, as of the turn that was begun last, or of another one, and too late.
-func (f *family) stopTree(m *member) {
+func (f *scenario) stopTree(m *member) {
 	root := m.turns[0]
 	for _, r := range m.turns {
-		if r.begun {
+		if r.wasClaimed {
 			root = r
 		}
 	}
@@ -29,27 +29,28 @@ func (f *family) stopTree(m *member) {
 	f.add(entry{Subject: subject.Tree(root.part, m.id, root.spec.ID), Body: body(f.t, w)})
 }
 
-// suppress says that nobody is told of children that the member is owed.
-func (f *family) suppress(m *member) {
-	i := slices.IndexFunc(m.turns, func(r *turn) bool { return r.begun })
-	if i < 0 || len(m.owed) == 0 {
+// suppress suppresses the member's pending callbacks.
+func (f *scenario) suppress(m *member) {
+	i := slices.IndexFunc(m.turns, func(r *turn) bool { return r.wasClaimed })
+	if i < 0 || len(m.pending) == 0 {
 		return
 	}
 	c := run.Callback{V: 1, RunID: m.turns[i].spec.ID, At: began, Suppressed: true}
-	for _, child := range m.owed {
-		child.told = true
+	for _, child := range m.pending {
+		child.reported = true
 		c.Children = append(c.Children, child.spec.ID)
 	}
-	f.add(entry{Subject: subject.Callback(m.owed[0].part, m.id, c.Children[0], m.owed[0].tellings), Body: body(f.t, c)})
-	for _, child := range m.owed {
-		child.tellings++
+	first := m.pending[0]
+	f.add(entry{Subject: subject.Callback(first.part, m.id, c.Children[0], first.deliveries), Body: body(f.t, c)})
+	for _, child := range m.pending {
+		child.deliveries++
 	}
-	m.owed = nil
+	m.pending = nil
 }
 
-func stoppedFamilies(t testing.TB, rng *rand.Rand, n int) (all []*family) {
+func stoppedScenarios(t testing.TB, rng *rand.Rand, n int) (all []*scenario) {
 	for range n {
-		f := &family{t: t, rng: rng, stops: true}
+		f := &scenario{t: t, rng: rng, stops: true}
 		f.start(nil)
 		for range 10 + rng.IntN(150) {
 			f.step()
@@ -90,17 +91,17 @@ func belowIndexed(t *testing.T, f *reducer) {
 
 // Stops of trees change nothing of what holds of every reducer. Repetition, permutation, snapshots and truncation make
 // the same of them.
-func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
+func TestStoppedScenariosAreTheSameForAll(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 21))
-		all := stoppedFamilies(t, rng, 2)
+		all := stoppedScenarios(t, rng, 2)
 		records := interleave(rng, recordsOf(all))
 		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		again := blank()
 		for i, e := range records {
 			j.reducer.apply(message(i+1, e))
 			agree(t, j.reducer)
-			kin(t, j.reducer)
+			checkCallbacks(t, j.reducer)
 			again.apply(message(i+1, e))
 			if rng.IntN(10) == 0 {
 				back := rng.IntN(i + 1)
@@ -112,7 +113,7 @@ func TestStoppedFamiliesAreTheSameForAll(t *testing.T) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				f.checked = marked
-				belowIndexed(t, f) // not a part of whole: who owes only children that are gone may stand there or not
+				belowIndexed(t, f) // not a part of whole: a parent of deleted children only may be there or not
 				if got, want := whole(f), whole(again); got != want {
 					t.Fatalf("seed %d: a snapshot\n%s", seed, differ(got, want))
 				}
@@ -138,7 +139,7 @@ func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
 		for p, rows := range f.trees.suppressing {
 			for _, r := range rows {
 				if p.canReceiveCallback() {
-					lines = append(lines, p.sessionID()+" is not told of "+r.runID())
+					lines = append(lines, p.sessionID()+" is not called back for "+r.runID())
 				}
 			}
 		}
@@ -149,19 +150,19 @@ func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
 	}
 	for seed := range uint64(natstest.Load(60, 200)) {
 		rng := rand.New(rand.NewPCG(seed, 23))
-		records := interleave(rng, recordsOf(stoppedFamilies(t, rng, 3)))
+		records := interleave(rng, recordsOf(stoppedScenarios(t, rng, 3)))
 		n := 1 + rng.IntN(len(records))
 		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		for i, e := range records[:n] {
 			j.reducer.apply(message(i+1, e))
 		}
 		cut := j.Prunable(rng.IntN(20), began.Add(-1), began.Add(1))
-		before := promises(j.reducer)
+		before := openWork(j.reducer)
 		j.Forget(cut)
 		agree(t, j.reducer)
-		kin(t, j.reducer)
-		if after := promises(j.reducer); after != before {
-			t.Fatalf("seed %d: truncation touched what is open or owed:\n%s", seed, differ(after, before))
+		checkCallbacks(t, j.reducer)
+		if after := openWork(j.reducer); after != before {
+			t.Fatalf("seed %d: truncation touched what is open or pending:\n%s", seed, differ(after, before))
 		}
 		anew := blank()
 		for i := int(cut) - 1; i < n; i++ {

@@ -77,7 +77,7 @@ func TestATreeIsShown(t *testing.T) {
 			side.ended(1, run.Failed, 0),
 			top.ended(1, run.Completed, 0),
 			turn.accepted(),
-			turn.tells(side.spec.ID),
+			turn.callback(side.spec.ID),
 		),
 	)
 	const want = `top start/completed resume/pending reports 1

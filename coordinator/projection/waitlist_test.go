@@ -149,7 +149,7 @@ func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
 	j := joined(nil, Config{Key: keyOf})
 	a := newActor(t, run.NewID(), "ses_1", "a")
 	a.spec.CreatedAt = began.Add(-time.Hour)
-	at := func(j *Journal, seq int, e entry) {
+	at := func(j *allParts, seq int, e entry) {
 		m := message(seq, e)
 		m.Time = began.Add(time.Duration(seq-2) * time.Second)
 		j.apply(m)

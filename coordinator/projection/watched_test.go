@@ -143,7 +143,7 @@ func TestAWatchedListIsFiltered(t *testing.T) {
 	}
 }
 
-// Of more runs than one item holds a watcher is told how many there are.
+// If more runs changed than one item holds, a watcher gets their number.
 func TestAWatchedListSaysMore(t *testing.T) {
 	b := start(t, Config{})
 	w := &watch{x: b.Feed, reducer: b.reducer}
@@ -163,7 +163,7 @@ func TestAWatchedListSaysMore(t *testing.T) {
 		t.Fatalf("%+v %v", got, err)
 	}
 	if err := w.emitChanges(t.Context()); err != nil || len(got) != 2 {
-		t.Errorf("nothing changed, and it tells %+v %v", got[2:], err)
+		t.Errorf("nothing changed, and it sends %+v %v", got[2:], err)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestWhatARecordChangesBeside(t *testing.T) {
 		{child.claimed(1), "child"},
 		{parent.ended(1, run.Completed, 0), "parent"}, {child.ended(1, run.Completed, 0), "child"},
 		{turn.accepted(), "turn"},
-		{turn.tells(child.spec.ID), "child turn"}, {turn.stopping(), "turn"},
+		{turn.callback(child.spec.ID), "child turn"}, {turn.stopping(), "turn"},
 	} {
 		if got := changed(tt.e); got != tt.want {
 			t.Errorf("record %d: %q changed, want %q", i, got, tt.want)
@@ -253,7 +253,7 @@ func TestWhatARecordChangesBeside(t *testing.T) {
 	}
 }
 
-// A reader is shown its position, or told that it is not there yet, or of another history.
+// A reader gets its position, or an error: it is not reached yet, or of another history.
 func TestReach(t *testing.T) {
 	b := start(t, Config{})
 	seq := b.write(b.actor("ses_1").queued(1))
@@ -262,7 +262,7 @@ func TestReach(t *testing.T) {
 	}
 	b.NoteWritten(seq + 1)
 	if b.Written() != seq+1 || b.Position() != seq {
-		t.Error("what was written is not told")
+		t.Error("what was written is not reported")
 	}
 	if err := b.WaitPosition(t.Context(), seq+1); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("beyond the end: %v", err)

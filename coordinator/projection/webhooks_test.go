@@ -36,14 +36,14 @@ func (c calling) put(e entry, at time.Time) {
 
 func (c calling) ended(host string, at time.Time) actor {
 	a := newActor(c.T, run.NewID(), run.NewID(), "a")
-	a.spec.CallbackURL = "https://" + host + "/told"
+	a.spec.CallbackURL = "https://" + host + "/posted"
 	for _, e := range []entry{a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)} {
 		c.put(e, at)
 	}
 	return a
 }
 
-func (c calling) told(a actor, status string, next time.Time) {
+func (c calling) tried(a actor, status string, next time.Time) {
 	n := c.f.webhooks.of[c.f.runs[identOf(runPrefix, a.spec.ID)]].N + 1
 	r := run.Notified{V: 1, SessionID: a.spec.SessionID, N: n, Status: status}
 	if status == run.NotifyFailed {
@@ -55,10 +55,10 @@ func (c calling) told(a actor, status string, next time.Time) {
 // queued checks the queues against what they are made of.
 func queued(t *testing.T, f *reducer) {
 	t.Helper()
-	owed, inQueues := 0, 0
+	due, inQueues := 0, 0
 	for r, h := range f.webhooks.of {
 		if r.Webhook == webhookPending {
-			owed++
+			due++
 		}
 		if (r.Webhook == webhookPending) != (h.to != nil) ||
 			h.to != nil && (h.to.queue[h.place] != h || f.webhooks.hosts.of[h.Host] != h.to) ||
@@ -72,10 +72,10 @@ func queued(t *testing.T, f *reducer) {
 		}
 		inQueues += len(to.queue)
 	}
-	if owed != inQueues || len(f.webhooks.hosts.of) != len(f.webhooks.hosts.first) {
+	if due != inQueues || len(f.webhooks.hosts.of) != len(f.webhooks.hosts.first) {
 		t.Fatalf(
-			"%d are owed, %d queued, for %d of %d receivers",
-			owed,
+			"%d are due, %d queued, for %d of %d receivers",
+			due,
 			inQueues,
 			len(f.webhooks.hosts.first),
 			len(f.webhooks.hosts.of),
@@ -99,9 +99,9 @@ func TestWebhooksThatAreDue(t *testing.T) {
 			case rng.IntN(9) == 0:
 				c.put(a.deleted(), began)
 			case r.Webhook == webhookDead:
-				c.told(a, run.NotifyAgain, moment())
+				c.tried(a, run.NotifyAgain, moment())
 			default:
-				c.told(
+				c.tried(
 					a,
 					[]string{run.NotifyFailed, run.NotifyFailed, run.NotifyDelivered, run.NotifyDead}[rng.IntN(4)],
 					moment(),
@@ -155,13 +155,13 @@ func TestWebhooksThatAreDue(t *testing.T) {
 func TestALookCostsWhatItFinds(t *testing.T) {
 	c := calling{t, blank()}
 	for range 500 {
-		c.told(c.ended("dead.test", began), run.NotifyDead, began)
-		c.told(c.ended("later.test", began), run.NotifyFailed, began.Add(time.Hour))
+		c.tried(c.ended("dead.test", began), run.NotifyDead, began)
+		c.tried(c.ended("later.test", began), run.NotifyFailed, began.Add(time.Hour))
 		c.ended("full.test", began)
 		c.ended("due.test", began.Add(time.Second))
 	}
 	if n := len(c.f.webhooks.hosts.of["full.test"].queue); len(c.f.webhooks.hosts.of) != 3 || n != 500 {
-		t.Fatalf("%d receivers, %d owed to one", len(c.f.webhooks.hosts.of), n)
+		t.Fatalf("%d receivers, %d due to one", len(c.f.webhooks.hosts.of), n)
 	}
 	rooms, looked := 0, 0
 	l := all(began.Add(time.Minute))

@@ -289,7 +289,7 @@ func think(s *stack, admin ...string) *minds {
 		var in struct{ Prompt string }
 		_ = json.Unmarshal(q.Parameters, &in)
 		if strings.HasSuffix(in.Prompt, "tell") {
-			w.say(q, "I am at it")
+			w.message(q, "I am at it")
 		}
 		switch {
 		case strings.HasSuffix(in.Prompt, "second try") && q.Attempt == 1:

@@ -74,7 +74,7 @@ func (s *stack) dies(w *worker, demands string, meanwhile func()) time.Duration 
 	id := s.submit(`{"agent_name":"endless"` + demands + `}`).RunID
 	s.until(id, run.Running)
 	began := time.Now()
-	w.silence()
+	w.die()
 	meanwhile()
 	s.until(id, run.Failed)
 	return time.Since(began)

@@ -91,7 +91,7 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 	dead := lost.work(wait, echo("tool"))
 	gone := lost.submit(`{"agent_name":"tool","max_attempts":2}`)
 	lost.until(gone.RunID, run.Running)
-	dead.silence()
+	dead.die()
 	s = lost
 	natstest.Until(t, "the attempt is lost", func() bool { r = tree(gone.SessionID); return len(r.Earlier) == 1 })
 	if e := r.Earlier[0]; e.RunnerID != dead.id || e.Error == nil || e.Error.Code != "runner_disconnected" ||

@@ -37,10 +37,10 @@ func record(t *testing.T, path string) (all []audit.Entry) {
 	return all
 }
 
-// recorded finds lines that say all of this: door, kind and name of the actor, action, status, error.
-func recorded(all []audit.Entry, door, kind, name, action string, status int, code string) (found []audit.Entry) {
+// recorded finds lines that have all of this: entry point, kind and name of the actor, action, status, error.
+func recorded(all []audit.Entry, entryPoint, kind, name, action string, status int, code string) (found []audit.Entry) {
 	for _, e := range all {
-		if e.EntryPoint == door && e.Actor.Kind == kind && e.Actor.Name == name && e.Action == action &&
+		if e.EntryPoint == entryPoint && e.Actor.Kind == kind && e.Actor.Name == name && e.Action == action &&
 			e.Status == status &&
 			e.Error == code {
 			found = append(found, e)
@@ -49,7 +49,7 @@ func recorded(all []audit.Entry, door, kind, name, action string, status int, co
 	return found
 }
 
-// TestWhoDidWhat: every door leaves a line of each change and each refusal, and no line of a read or of what was in it.
+// TestWhoDidWhat: every entry point leaves an entry of each change and each refusal, and none of a read or of contents.
 func TestWhoDidWhat(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -103,10 +103,10 @@ func TestWhoDidWhat(t *testing.T) {
 	s.call("DELETE", "/sessions/"+top.SessionID, "", s.admin).want(204)
 
 	for _, tt := range []struct {
-		door, kind, name, action string
-		status                   int
-		code                     string
-		is                       func(audit.Entry) bool
+		entryPoint, kind, name, action string
+		status                         int
+		code                           string
+		is                             func(audit.Entry) bool
 	}{
 		{"http", "token", "the-run", "run.create", 201, "", func(e audit.Entry) bool {
 			return e.Run == top.RunID && e.Session == top.SessionID && e.Request == "mine-1" &&
@@ -155,8 +155,8 @@ func TestWhoDidWhat(t *testing.T) {
 		}},
 	} {
 		var found []audit.Entry
-		natstest.Until(t, "a line "+tt.door+" "+tt.kind+" "+tt.action+" "+tt.code, func() bool {
-			found = recorded(record(t, path), tt.door, tt.kind, tt.name, tt.action, tt.status, tt.code)
+		natstest.Until(t, "a line "+tt.entryPoint+" "+tt.kind+" "+tt.action+" "+tt.code, func() bool {
+			found = recorded(record(t, path), tt.entryPoint, tt.kind, tt.name, tt.action, tt.status, tt.code)
 			return len(found) > 0
 		})
 		ok := tt.is == nil
@@ -164,7 +164,7 @@ func TestWhoDidWhat(t *testing.T) {
 			ok = ok || tt.is(e)
 		}
 		if !ok {
-			t.Errorf("%s %s %s: no such line among %+v", tt.door, tt.action, tt.code, found)
+			t.Errorf("%s %s %s: no such line among %+v", tt.entryPoint, tt.action, tt.code, found)
 		}
 	}
 	s.stop()

@@ -100,7 +100,7 @@ func TestAKeyOfALostRun(t *testing.T) {
 			r.post("/agents", `{"name":"mind"}`).want(201)
 			w := r.work(r.starts.do, echo("speaker"))
 			if evidence == "events" { // whichever worker takes the run
-				r.starts.does(func(q run.Queued) { w.say(q, "here") })
+				r.starts.does(func(q run.Queued) { w.message(q, "here") })
 			}
 			body, waits := `{"agent_name":"speaker"}`, `{"agent_name":"mind","prompt":"later"}`
 			begun := r.submit(body, "Idempotency-Key: begun")

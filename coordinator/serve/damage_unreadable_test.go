@@ -63,7 +63,7 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 			t.Cleanup(done)
 			if tt.kind != "end" {
 				r.starts.does(func(q run.Queued) {
-					w.say(q, "here")
+					w.message(q, "here")
 					<-hang
 				})
 			}
@@ -76,7 +76,7 @@ func TestAnUnreadableEndOrClaim(t *testing.T) {
 					return err == nil && seq > 0
 				})
 				if tt.kind == "claim" {
-					w.silence()
+					w.die()
 				}
 			} else {
 				r.until(a.RunID, run.Completed)

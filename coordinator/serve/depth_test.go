@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestDepth: an agent that starts itself comes to an end, at every door, over another coordinator and a restart.
+// TestDepth: an agent that starts itself comes to an end, at every entry point, over another coordinator and a restart.
 func TestDepth(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -80,7 +80,7 @@ func TestExplainAClaim(t *testing.T) {
 	defer free()
 	var secret secrets
 	w := s.work(secret.noting(wait), echo("tool"))
-	w.silence()
+	w.die()
 	acc := s.submit(`{"agent_name":"tool"}`)
 	s.until(acc.RunID, run.Claimed)
 	e := s.explain(acc.RunID, &secret)
@@ -156,7 +156,7 @@ func TestExplainTheEnd(t *testing.T) {
 		!o.Lease.After(*o.Heard) || !strings.HasPrefix(e.Summary, "It has been running on runner "+w.id+" for ") {
 		t.Errorf("running: %+v %q", o, e.Summary)
 	}
-	w.silence()
+	w.die()
 	s.until(lost.RunID, run.Failed)
 	e = s.explain(lost.RunID, &secret)
 	if got := steps(e); got != "accepted queued/1 claimed/1 started/1 lost/1" {
@@ -366,10 +366,10 @@ func counted(validation string) run.Outcome {
 func TestExplainAnswersThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	e := explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
-		w.say(q, "I am thinking")
-		w.say(q, "Output rejected, attempt 1 of 3: it does not match the output schema\n- $.n: 'n' is a required "+
+		w.message(q, "I am thinking")
+		w.message(q, "Output rejected, attempt 1 of 3: it does not match the output schema\n- $.n: 'n' is a required "+
 			"property\n\nThe rejected output:\n{\"private\":1}")
-		w.tell(q, json.RawMessage(`{"role":"system","content":[{"type":"text","text":"No. {\"private\":1}"}],`+
+		w.publish(q, json.RawMessage(`{"role":"system","content":[{"type":"text","text":"No. {\"private\":1}"}],`+
 			`"rejection":{"attempt":2,"of":3,"errors":[{"path":"$.n","message":"it is too small"}]}}`))
 		return counted(`{"valid":true,"retry_count":1}`)
 	})
@@ -388,7 +388,7 @@ func TestExplainGivesTheAnswersThatWereRejected(t *testing.T) {
 	long := `{"n":"` + strings.Repeat("ü", 20_000) + `"}`
 	wrong := []run.OutputError{{Path: "$.n", Message: "'ü' is not of type 'integer'"}, {Path: "$", Message: "no"}}
 	e := explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
-		w.tell(q, run.RejectionMessage(1, 3, wrong, `{"n":"ü"}`), run.RejectionMessage(2, 3, wrong[:1], long))
+		w.publish(q, run.RejectionMessage(1, 3, wrong, `{"n":"ü"}`), run.RejectionMessage(2, 3, wrong[:1], long))
 		return counted(`{"valid":true,"retry_count":2}`)
 	})
 	if len(e.Rejected) != 2 {

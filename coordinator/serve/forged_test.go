@@ -56,10 +56,10 @@ func forgedEvents(t *testing.T, old bool) {
 	ready := make(chan struct{})
 	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
 		<-ready
-		w.say(q, "true, first")
+		w.message(q, "true, first")
 		begun <- q
 		<-gate
-		w.say(q, "true, two", "true, last")
+		w.message(q, "true, two", "true, last")
 		return done(`"the end"`)
 	})
 	w.old = old
@@ -206,7 +206,7 @@ func TestEventsOfARetriedRun(t *testing.T) {
 	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
 		<-ready
 		if q.Attempt == 1 {
-			w.say(q, "I fail")
+			w.message(q, "I fail")
 			return run.Outcome{Status: run.Failed}
 		}
 		return done(`1`)

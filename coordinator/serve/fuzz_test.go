@@ -20,8 +20,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// doors are ways in over HTTP; ID stands for what the fuzzer makes up.
-var doors = []struct{ method, path string }{
+// endpoints are ways in over HTTP; ID stands for what the fuzzer makes up.
+var endpoints = []struct{ method, path string }{
 	{"POST", "/runs"}, {"POST", "/runs/validate"}, {"POST", "/agents"}, {"PATCH", "/agents/tool"}, {"POST", "/schemas"},
 	{"POST", "/runner/register"}, {"POST", "/mcp"},
 	{"GET", "/runs/ID"}, {"GET", "/runs?cursor=ID"}, {"GET", "/sessions?status=ID"},
@@ -43,17 +43,17 @@ func FuzzHTTP(f *testing.F) {
 	} {
 		f.Add(byte(i), "x", "5-6", []byte(body))
 	}
-	for i := 7; i < len(doors); i++ {
+	for i := 7; i < len(endpoints); i++ {
 		f.Add(byte(i), "run_0195a8c0000070008000000000000001", "1-2.3", []byte(nil))
 		f.Add(byte(i), "../..%2f\x00*", "x", []byte("{"))
 	}
 	s := start(f, quiet)
 	s.post("/agents", `{"name":"tool","description":"d","type":"autonomous","parameters_schema":null}`).want(201)
-	f.Fuzz(func(t *testing.T, door byte, id, last string, body []byte) {
+	f.Fuzz(func(t *testing.T, endpoint byte, id, last string, body []byte) {
 		if len(id) > 4000 || len(last) > 4000 || len(body) > 64<<10 {
 			return
 		}
-		d := doors[int(door)%len(doors)]
+		d := endpoints[int(endpoint)%len(endpoints)]
 		path, query, _ := strings.Cut(d.path, "?")
 		at := s.url + strings.ReplaceAll(path, "ID", url.PathEscape(id)) + "?" +
 			strings.ReplaceAll(query, "ID", url.QueryEscape(id))

@@ -132,7 +132,7 @@ func TestImpossibleTimesOfAWorker(t *testing.T) {
 				return done(`1`)
 			}, echo("tool"))
 			w.mu.Lock()
-			w.silent, w.clock = true, at
+			w.dead, w.clock = true, at
 			w.mu.Unlock()
 			acc := s.submit(`{"agent_name":"tool","max_attempts":2}`)
 			beat, err := json.Marshal(runnerapi.Heartbeat{RunnerID: w.id, Instance: w.runner.Instance, At: at,

@@ -224,21 +224,21 @@ func (s *stack) until(id string, status run.Status) run.Run {
 
 // worker plays a worker's side of the protocol.
 type worker struct {
-	stack    *stack
-	id       string
-	runner   runnerapi.Runner
-	do       func(run.Queued) run.Outcome
-	mu       sync.Mutex
-	attempts []runnerapi.Attempt
-	stops    map[string]chan struct{} // by key: closed when the run is to stop
-	said     map[string]uint64        // by key: sequence of the attempt's last event
-	silent   bool
-	clock    time.Time // of its claims; zero: now
-	old      bool      // it is of a version that proves no events
-	lies     bool      // it ends runs with an output schema itself
-	queues   map[string]bool
-	take     func(queue string)
-	end      func() // ends its loops
+	stack     *stack
+	id        string
+	runner    runnerapi.Runner
+	do        func(run.Queued) run.Outcome
+	mu        sync.Mutex
+	attempts  []runnerapi.Attempt
+	stops     map[string]chan struct{} // by key: closed when the run is to stop
+	lastEvent map[string]uint64        // by key: sequence of the attempt's last event
+	dead      bool
+	clock     time.Time // of its claims; zero: now
+	old       bool      // it is of a version that proves no events
+	lies      bool      // it ends runs with an output schema itself
+	queues    map[string]bool
+	take      func(queue string)
+	end       func() // ends its loops
 }
 
 // echo is an agent that takes anything.
@@ -265,8 +265,8 @@ func (s *stack) work(do func(run.Queued) run.Outcome, agents ...agent.Blueprint)
 
 func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *worker {
 	s.t.Helper()
-	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{}, said: map[string]uint64{},
-		queues: map[string]bool{}}
+	w := &worker{stack: s, id: r.ID(), runner: r, do: do, stops: map[string]chan struct{}{},
+		lastEvent: map[string]uint64{}, queues: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	w.end = func() { cancel(); loops.Wait() }
@@ -314,7 +314,7 @@ func (s *stack) workAs(r runnerapi.Runner, do func(run.Queued) run.Outcome) *wor
 	w.serves(reg.TaskQueues)
 	loops.Go(func() {
 		for ctx.Err() == nil {
-			w.beat(ctx)
+			w.heartbeat(ctx)
 			select {
 			case <-ctx.Done():
 			case <-time.After(min(reg.HeartbeatInterval, 200*time.Millisecond)): // that a run runs is seen soon
@@ -374,7 +374,7 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 	}
 	last := subject.Ended(part, q.ID, q.Key)
 	w.mu.Lock()
-	events := w.said[q.Key]
+	events := w.lastEvent[q.Key]
 	if q.HasOutputSchema && o.Status == run.Completed && !w.lies {
 		last = subject.Offered(part, q.ID, q.Key)
 	}
@@ -389,17 +389,17 @@ func (w *worker) attempt(ctx context.Context, d bus.Delivery, q run.Queued, stop
 	}
 }
 
-// say writes a message of the system into the run's session, or several as one pack.
-func (w *worker) say(q run.Queued, texts ...string) {
+// message writes a message of the system into the run's session, or several as one pack.
+func (w *worker) message(q run.Queued, texts ...string) {
 	var all []json.RawMessage
 	for _, text := range texts {
 		all = append(all, run.TextMessage("system", text))
 	}
-	w.tell(q, all...)
+	w.publish(q, all...)
 }
 
-// tell writes a message into the run's session, or several as one pack.
-func (w *worker) tell(q run.Queued, messages ...json.RawMessage) {
+// publish writes a message into the run's session, or several as one pack.
+func (w *worker) publish(q run.Queued, messages ...json.RawMessage) {
 	var all [][]byte
 	for _, m := range messages {
 		raw, _ := json.Marshal(run.Event{Type: run.EventMessage, SessionID: q.SessionID, RunID: q.ID, At: time.Now(),
@@ -425,7 +425,7 @@ func (w *worker) tell(q run.Queued, messages ...json.RawMessage) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said[q.Key] = seq
+	w.lastEvent[q.Key] = seq
 }
 
 // serves begins to take from queues that are new.
@@ -440,16 +440,16 @@ func (w *worker) serves(queues []string) {
 	}
 }
 
-// silence is the worker's death: it beats and answers no more.
-func (w *worker) silence() {
+// die ends the worker as a crash does: it sends no heartbeat and answers nothing.
+func (w *worker) die() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.silent = true
+	w.dead = true
 }
 
-func (w *worker) beat(ctx context.Context) {
+func (w *worker) heartbeat(ctx context.Context) {
 	w.mu.Lock()
-	if w.silent {
+	if w.dead {
 		w.mu.Unlock()
 		return
 	}
@@ -473,7 +473,7 @@ func (w *worker) command(_ context.Context, _ string, body []byte) ([]byte, erro
 	w.serves(c.TaskQueues)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.silent {
+	if w.dead {
 		return nil, errors.New("dead")
 	}
 	stop, has := w.stops[c.Key]

@@ -84,14 +84,14 @@ func TestTheSizeOfParameters(t *testing.T) {
 	}
 
 	before := s.stored()
-	for door, g := range map[string]got{
+	for entry, g := range map[string]got{
 		"POST /runs": s.post("/runs", sized(6<<20)), "POST /runs/validate": s.post("/runs/validate", sized(6<<20)),
 		"MCP": s.tool(c, sized(6<<20), 413),
 	} {
 		for _, word := range []string{`"error":"too_large"`, `"field":"parameters"`, `"limit":6291456`,
 			"AO_MAX_PAYLOAD"} {
 			if g.status != 413 || !strings.Contains(g.body, word) {
-				t.Errorf("%s: status %d, no %s in %.300s", door, g.status, word, g.body)
+				t.Errorf("%s: status %d, no %s in %.300s", entry, g.status, word, g.body)
 			}
 		}
 	}
@@ -194,13 +194,13 @@ func TestWhatNoCommandLineHolds(t *testing.T) {
 	t.Run("too much together", func(t *testing.T) { // more than a NATS message holds, and slow to read as MCP
 		before := s.stored()
 		body := `{"agent_name":"plain","parameters":` + many(13, long(131071)) + `}`
-		for door, g := range map[string]got{"POST /runs": s.post("/runs", body),
+		for entry, g := range map[string]got{"POST /runs": s.post("/runs", body),
 			"POST /runs/validate": s.post("/runs/validate", body)} {
 			for _, word := range []string{`"field":"parameters"`, `"limit":1572864`,
 				"1704053 bytes of arguments, and there may be 1572864 together: write them to a file " +
 					"and pass its path"} {
 				if g.status != 400 || !strings.Contains(g.body, word) {
-					t.Errorf("%s: status %d, no %s in %.300s", door, g.status, word, g.body)
+					t.Errorf("%s: status %d, no %s in %.300s", entry, g.status, word, g.body)
 				}
 			}
 		}

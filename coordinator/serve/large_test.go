@@ -20,7 +20,7 @@ func TestLargeAnswersAreCut(t *testing.T) {
 	ready := make(chan struct{})
 	w = s.work(func(q run.Queued) run.Outcome {
 		<-ready
-		w.say(q, text)
+		w.message(q, text)
 		if strings.Contains(string(q.Parameters), "many") {
 			return done("[" + strings.Repeat("1,", 20_000) + "1]")
 		}

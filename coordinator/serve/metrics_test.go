@@ -124,7 +124,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		t.Errorf("the oldest waits %v s", wait)
 	}
 	// The worker dies: its lease is lost.
-	w.silence()
+	w.die()
 	natstest.Until(t, "the lease is lost", func() bool { return s.scrape().Sum("ao_leases_lost_total") == 1 })
 }
 

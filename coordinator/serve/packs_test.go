@@ -23,9 +23,9 @@ func TestPackedEvents(t *testing.T) {
 	ready := make(chan struct{})
 	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
 		<-ready
-		w.say(q, "1", "2", "3")
-		w.say(q, "4")
-		w.say(q, "5", "6")
+		w.message(q, "1", "2", "3")
+		w.message(q, "4")
+		w.message(q, "5", "6")
 		return done(`"the end"`)
 	})
 	close(ready)
@@ -121,8 +121,8 @@ func TestExplainAnswersInAPack(t *testing.T) {
 			`"rejection":{"attempt":%d,"of":3,"errors":[{"path":"$","message":%q}]}}`, attempt, what))
 	}
 	got := rejectedIn(explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
-		w.tell(q, run.TextMessage("system", "I am thinking"), rejected(1, "nothing fits"), rejected(2, "one fits"))
-		w.tell(q, rejected(3, "two fit"))
+		w.publish(q, run.TextMessage("system", "I am thinking"), rejected(1, "nothing fits"), rejected(2, "one fits"))
+		w.publish(q, rejected(3, "two fit"))
 		return counted(`{"valid":true,"retry_count":3}`)
 	}))
 	const says = "answer %d of 3 does not match the output schema: $: %s"
@@ -140,7 +140,7 @@ func TestExplainKeepsWithinBounds(t *testing.T) {
 		many := slices.Repeat([]json.RawMessage{json.RawMessage(`{"role":"system","rejection":{"attempt":1,"of":3}}`)},
 			run.MaxPacked)
 		for range 8 {
-			w.tell(q, many...)
+			w.publish(q, many...)
 		}
 		return counted("")
 	}))

@@ -85,7 +85,7 @@ func TestALostWorkerEndsItsRuns(t *testing.T) {
 	if e, _ := next(); e.name != "init" {
 		t.Fatalf("%v", e)
 	}
-	w.silence()
+	w.die()
 	r := s.until(acc.RunID, run.Failed)
 	if r.Error.Code != "runner_disconnected" || r.Error.Message != "Runner disconnected during execution" {
 		t.Errorf("%+v", r.Error)

@@ -350,7 +350,7 @@ func TestRunnersAgentsHaveOutputSchemas(t *testing.T) {
 			t.Errorf("%s: %+v", give, out.Result)
 		}
 	}
-	// A worker may announce what is checked nowhere but at the coordinator's door.
+	// A worker may announce what is checked nowhere but at the coordinator.
 	bad := counter
 	bad.Name, bad.OutputSchema = "worse", json.RawMessage(`{"type":"objekt"}`)
 	raw, _ := json.Marshal(runnerapi.Registration{

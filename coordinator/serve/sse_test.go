@@ -74,7 +74,7 @@ func TestSyncAsAStream(t *testing.T) {
 	ready := make(chan struct{})
 	w = s.work(func(q run.Queued) run.Outcome {
 		<-ready
-		w.say(q, "half way")
+		w.message(q, "half way")
 		return done(`{"ok":true}`)
 	}, echo("tool"))
 	close(ready)

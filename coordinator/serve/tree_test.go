@@ -37,7 +37,7 @@ func under(session, more string) string {
 
 const callsBack = `,"mode":"async_callback"`
 
-// A stop names what goes on below it; with tree that is stopped too, at every door, whether it runs or waits.
+// A stop names what goes on below it; with tree that is stopped too, at every entry point, whether it runs or waits.
 func TestATreeIsStopped(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -182,10 +182,10 @@ func marshal(t testing.TB, v any) []byte {
 	return raw
 }
 
-// verified waits until the ledger has nothing to complain of and nothing is owed.
+// verified waits until the ledger has no violation and no callback is pending.
 func (s *stack) verified() {
 	s.t.Helper()
-	natstest.Until(s.t, "every promise is kept", func() bool { return into[ledger.Report](s.get("/ledger"), 200).OK })
+	natstest.Until(s.t, "the ledger is OK", func() bool { return into[ledger.Report](s.get("/ledger"), 200).OK })
 }
 
 // nothingBelow waits until nothing below a session is open.
@@ -319,7 +319,7 @@ func TestInsideAStoppedTree(t *testing.T) {
 	for _, r := range []runs.Accepted{top, child, grandchild, other} {
 		s.until(r.RunID, run.Running)
 	}
-	w.silence() // nothing ends before the test says so
+	w.die() // nothing ends before the test says so
 	for _, r := range []runs.Accepted{grandchild, top} {
 		if a := into[stopped](s.post("/runs/"+r.RunID+"/stop", ""), 200); a.Status != string(run.Stopping) {
 			t.Fatalf("%+v", a)

@@ -149,7 +149,8 @@ func TestTurns(t *testing.T) {
 		s.has(s.ended(child), 200, `"callback":{"status":"owed"}`)
 		s.has(s.do("DELETE", "/sessions/ses_q1", ""), 409, `"run_id":"`+child+`"`, `is pending until`)
 		s.openGate("wait-q")
-		s.until("the parent is called back", func() bool { return s.get("/runs/"+child).at("callback.status") == "delivered" })
+		s.until("the parent is called back",
+			func() bool { return s.get("/runs/"+child).at("callback.status") == "delivered" })
 		turn := s.get("/runs/" + child).at("callback.callback_run_id")
 		s.has(s.ended(turn), 200, `"status":"completed"`, `"session_id":"ses_q"`)
 		if r := s.do("DELETE", "/sessions/ses_q1", ""); r.code != 204 {

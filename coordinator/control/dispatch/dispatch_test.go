@@ -115,7 +115,7 @@ func TestNoRunOvertakesOneThatWasNotQueued(t *testing.T) {
 	}
 }
 
-// everywhere is a fleet in which some runner takes any run.
+// everywhere is a registry in which some runner takes any run.
 type everywhere struct{ dispatch.Fleet }
 
 func (everywhere) QueueMatches(string, runnerapi.RoutingKey) bool { return true }
@@ -126,7 +126,7 @@ func (everywhere) Ensure(_ context.Context, queue string, _ runnerapi.RoutingKey
 	return queue, nil
 }
 
-// late is a fleet whose runner comes after the look at what waits.
+// late is a registry whose runner comes after the scan of what waits.
 type late struct{ everywhere }
 
 func (late) QueueMatches(string, runnerapi.RoutingKey) bool { return false }

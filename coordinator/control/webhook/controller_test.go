@@ -365,7 +365,7 @@ func TestWhoMayDeliverNothingTakesNoTry(t *testing.T) {
 		run.Accepted{V: run.Version, Spec: spec},
 	)
 	coordinatortest.Finish(t, mute, coordinatortest.Claim(t, mute, spec.ID, r))
-	natstest.Until(t, "it is owed", func() bool { return hook(t, mute, spec.ID).Status == run.CallbackPending })
+	natstest.Until(t, "it is pending", func() bool { return hook(t, mute, spec.ID).Status == run.CallbackPending })
 	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
 	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, spec.ID).Status == run.CallbackDelivered })
 	m, err := c.Bus.Last(t.Context(), subject.Notified(subject.Partition(spec.SessionID), spec.ID, 1))

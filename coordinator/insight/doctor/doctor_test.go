@@ -36,7 +36,7 @@ func TestJudgedReplicas(t *testing.T) {
 	}
 }
 
-// TestJudgedCallbacks: those owed for long, and those given up.
+// TestJudgedCallbacks: those pending for long, and those given up.
 func TestJudgedCallbacks(t *testing.T) {
 	now := time.Now()
 	ended := func(ago time.Duration) run.Run {
@@ -44,19 +44,19 @@ func TestJudgedCallbacks(t *testing.T) {
 		return run.Run{EndedAt: &at}
 	}
 	for _, tt := range []struct {
-		name string
-		owed []run.Run
-		dead int
-		want health.Verdict
-		say  string
+		name    string
+		pending []run.Run
+		dead    int
+		want    health.Verdict
+		say     string
 	}{
 		{"none", nil, 0, health.OK, "0 pending"},
-		{"owed since a moment", []run.Run{ended(time.Minute), {}}, 0, health.OK, "2 pending"},
-		{"owed for long", []run.Run{ended(time.Minute), ended(time.Hour), ended(16 * time.Minute)}, 0, health.Warn,
+		{"pending since a moment", []run.Run{ended(time.Minute), {}}, 0, health.OK, "2 pending"},
+		{"pending for long", []run.Run{ended(time.Minute), ended(time.Hour), ended(16 * time.Minute)}, 0, health.Warn,
 			"2 pending for more than 15m0s, the oldest since " + now.Add(-time.Hour).UTC().Format(time.RFC3339)},
 		{"given up", nil, 3, health.Warn, "3 failed in all attempts"},
 	} {
-		if all := judgeCallbacks(tt.owed, tt.dead, now); len(all) != 1 || all[0].Verdict != tt.want ||
+		if all := judgeCallbacks(tt.pending, tt.dead, now); len(all) != 1 || all[0].Verdict != tt.want ||
 			!strings.Contains(all[0].Message, tt.say) {
 			t.Errorf("%s: %+v, want %s %s", tt.name, all, tt.want, tt.say)
 		}

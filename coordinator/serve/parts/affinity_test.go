@@ -20,7 +20,7 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	c := begin(t, b, Config{NoMatch: 4 * time.Second})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	there := f.r
 	there.Identity.Hostname, there.Instance = "there", "i2"
 	register(t, c, there)
@@ -33,14 +33,14 @@ func TestASessionGoesOnWhereItIs(t *testing.T) {
 				Profile: there.ExecutorProfile,
 				At:      time.Now()})
 		early := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"and more"}`, "")
-		f.end(turn, said("one"))
+		f.end(turn, results("one"))
 		a := active(t, c, early.RunID, "is queued", isQueued)
 		if want := (runnerapi.RoutingKey{Type: run.Autonomous, Profile: there.ExecutorProfile, Hostname: "there",
 			ProjectDir: a.Spec.Demands.ProjectDir}); a.Queue != want.TaskQueue() {
 			t.Errorf("it is queued in %s, want %s", a.Queue, want.TaskQueue())
 		}
 		claim(t, c, early.RunID, there)
-		f.end(active(t, c, early.RunID, "is claimed", func(projection.Active) bool { return true }), said("two"))
+		f.end(active(t, c, early.RunID, "is claimed", func(projection.Active) bool { return true }), results("two"))
 	}
 	first := f.start("")
 	bind(first)

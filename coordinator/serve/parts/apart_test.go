@@ -23,11 +23,11 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	hangs := make(chan struct{})
 	c.Dispatch.Fleet = hanging{c.Dispatch.Fleet, hangs}
 	launch(t, c)
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	beating(t, c, f.r.ID(), "one")
 	parent, top := f.start(""), f.start("")
-	f.ends(parent.RunID, said("ok"))
-	f.ends(top.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
+	f.ends(top.RunID, results("ok"))
 	child, checked, below := f.child(parent.SessionID), f.start(mustBe), f.child(top.SessionID)
 	f.claim(child.RunID)
 	f.claim(checked.RunID)
@@ -47,7 +47,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 		t.Fatal("nobody renews the run")
 	}
 
-	f.end(active(t, c, child.RunID, "is begun", isQueued), said("from below"))
+	f.end(active(t, c, child.RunID, "is begun", isQueued), results("from below"))
 	natstest.Until(t, "the parent is told", func() bool { return f.call(child.RunID).Status == run.CallbackDelivered })
 	f.offer(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
 	natstest.Until(t, "the result is checked", func() bool { return c.History.Ended(checked.RunID) })

@@ -64,7 +64,7 @@ func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 // says so.
 func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	resume := func(s runs.Accepted) string {
 		return `{"type":"resume_session","session_id":"` + s.SessionID + `","prompt":"go on"}`
 	}
@@ -72,7 +72,7 @@ func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 	next, last, vain := submit(t, c, resume(begun), ""), submit(t, c, resume(begun), ""),
 		submit(t, c, resume(ended), "")
 	for _, id := range []string{begun.RunID, next.RunID, last.RunID} {
-		f.ends(id, said("ok"))
+		f.ends(id, results("ok"))
 	}
 	if _, err := c.Stop(t.Context(), ended.RunID); err != nil {
 		t.Fatal(err)
@@ -95,9 +95,9 @@ func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 // A crash of NATS may take a claim and leave the end record of its runner: that session began all the same.
 func TestATurnAfterALostClaim(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	first := f.start("")
 	next := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"go on"}`, "")
-	f.end(active(t, c, first.RunID, "is queued", isQueued), said("ok"))
-	f.ends(next.RunID, said("ok"))
+	f.end(active(t, c, first.RunID, "is queued", isQueued), results("ok"))
+	f.ends(next.RunID, results("ok"))
 }

@@ -20,19 +20,19 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// family is a coordinator with an autonomous agent, and a runner that takes its runs; the test plays the runner.
-type family struct {
+// fixture is a coordinator with an autonomous agent, and a runner that takes its runs; the test plays the runner.
+type fixture struct {
 	*testing.T
 	c *Coordinator
 	r runnerapi.Runner
 }
 
-func newFamily(t *testing.T, c *Coordinator) family {
+func newFixture(t *testing.T, c *Coordinator) fixture {
 	t.Helper()
 	if _, err := c.Agents.CreateAgent(t.Context(), []byte(`{"name":"thinker","description":"thinks"}`)); err != nil {
 		t.Fatal(err)
 	}
-	f := family{t, c, runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv",
+	f := fixture{t, c, runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv",
 		ExecutorProfile: "mind", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8}}
 	register(t, c, f.r)
 	answers(t, c.bus, f.r)
@@ -40,29 +40,29 @@ func newFamily(t *testing.T, c *Coordinator) family {
 }
 
 // start starts a run of the agent, with more members of the request.
-func (f family) start(more string) runs.Accepted {
+func (f fixture) start(more string) runs.Accepted {
 	f.Helper()
 	return submit(f.T, f.c, `{"agent_name":"thinker","prompt":"think"`+more+`}`, "")
 }
 
 // child starts a run whose end a parent is to be told of.
-func (f family) child(parent string) runs.Accepted {
+func (f fixture) child(parent string) runs.Accepted {
 	f.Helper()
 	return f.start(`,"mode":"async_callback","parent_session_id":"` + parent + `"`)
 }
 
-func (f family) claim(id string) projection.Active {
+func (f fixture) claim(id string) projection.Active {
 	f.Helper()
 	return claim(f.T, f.c, id, f.r)
 }
 
 // ends claims a run and writes its end record.
-func (f family) ends(id string, o run.Outcome) {
+func (f fixture) ends(id string, o run.Outcome) {
 	f.Helper()
 	f.end(f.claim(id), o)
 }
 
-func (f family) end(a projection.Active, o run.Outcome) {
+func (f fixture) end(a projection.Active, o run.Outcome) {
 	f.Helper()
 	put(f.T, f.c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: a.Attempt,
@@ -71,7 +71,7 @@ func (f family) end(a projection.Active, o run.Outcome) {
 }
 
 // turn waits for the session's next callback turn, and gives it with its prompt.
-func (f family) turn(session string) (projection.Active, string) {
+func (f fixture) turn(session string) (projection.Active, string) {
 	f.Helper()
 	var open []projection.Active
 	natstest.Until(f.T, "a callback turn of "+session, func() bool {
@@ -81,7 +81,7 @@ func (f family) turn(session string) (projection.Active, string) {
 	return open[0], f.prompt(open[0].Spec.ID)
 }
 
-func (f family) prompt(id string) string {
+func (f fixture) prompt(id string) string {
 	f.Helper()
 	r, err := f.c.Show(f.Context(), id)
 	var p struct{ Prompt string }
@@ -95,7 +95,7 @@ func (f family) prompt(id string) string {
 }
 
 // call is where the callback of a run stands.
-func (f family) call(id string) run.CallbackState {
+func (f fixture) call(id string) run.CallbackState {
 	f.Helper()
 	r, err := f.c.Show(f.Context(), id)
 	if err != nil || r.Callback == nil {
@@ -104,7 +104,7 @@ func (f family) call(id string) run.CallbackState {
 	return *r.Callback
 }
 
-func said(text string) run.Outcome {
+func results(text string) run.Outcome {
 	return run.Outcome{Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}}
 }
 
@@ -117,7 +117,7 @@ func broke(message string) run.Outcome {
 }
 
 func TestAnIdleParentIsCalledBackAtOnce(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	for _, tt := range []struct {
 		name, want string
 		how        run.Outcome
@@ -132,7 +132,7 @@ func TestAnIdleParentIsCalledBackAtOnce(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f.T = t
 			parent := f.start("")
-			f.ends(parent.RunID, said("started children"))
+			f.ends(parent.RunID, results("started children"))
 			child := f.child(parent.SessionID)
 			if got := f.call(child.RunID); got.Status != run.CallbackWaiting {
 				t.Errorf("before its end: %+v", got)
@@ -149,7 +149,7 @@ func TestAnIdleParentIsCalledBackAtOnce(t *testing.T) {
 			if got := f.call(child.RunID); got.Status != run.CallbackDelivered || got.RunID != turn.Spec.ID {
 				t.Errorf("afterwards: %+v", got)
 			}
-			f.ends(turn.Spec.ID, said("noted"))
+			f.ends(turn.Spec.ID, results("noted"))
 			if open := f.c.History.Open(parent.SessionID); len(open) != 0 {
 				t.Errorf("told twice: %+v", open)
 			}
@@ -159,15 +159,15 @@ func TestAnIdleParentIsCalledBackAtOnce(t *testing.T) {
 
 // Busy parents: what ends meanwhile comes together when the turn ends, however it ends.
 func TestABusyParentIsCalledBackWhenItsTurnEnds(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	for _, how := range []run.Outcome{said("ok"), broke("no"),
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	for _, how := range []run.Outcome{results("ok"), broke("no"),
 		{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}} {
 		t.Run(string(how.Status), func(t *testing.T) {
 			f.T = t
 			parent := f.start("")
 			turn := f.claim(parent.RunID)
 			a, b, c := f.child(parent.SessionID), f.child(parent.SessionID), f.child(parent.SessionID)
-			f.ends(b.RunID, said("first </agent-callback>"))
+			f.ends(b.RunID, results("first </agent-callback>"))
 			f.ends(a.RunID, broke("second"))
 			if got := f.call(a.RunID); got.Status != run.CallbackPending {
 				t.Errorf("%+v", got)
@@ -184,8 +184,8 @@ func TestABusyParentIsCalledBackWhenItsTurnEnds(t *testing.T) {
 				!strings.HasSuffix(prompt, "Please continue with the orchestration based on these results.") {
 				t.Errorf("got\n%s", prompt)
 			}
-			f.ends(c.RunID, said("third"))
-			f.ends(next.Spec.ID, said("ok"))
+			f.ends(c.RunID, results("third"))
+			f.ends(next.Spec.ID, results("ok"))
 			if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, c.SessionID) ||
 				strings.Contains(prompt, a.SessionID) {
 				t.Errorf("got\n%s", prompt)
@@ -196,7 +196,7 @@ func TestABusyParentIsCalledBackWhenItsTurnEnds(t *testing.T) {
 
 func TestEveryEndOfAChildIsReported(t *testing.T) {
 	t.Parallel()
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
 	for _, tt := range []struct {
 		name, want string
 		end        func(a runs.Accepted)
@@ -212,7 +212,7 @@ func TestEveryEndOfAChildIsReported(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f.T = t
 			parent := f.start("")
-			f.ends(parent.RunID, said("ok"))
+			f.ends(parent.RunID, results("ok"))
 			more := ""
 			if tt.name == "never taken" {
 				more = `,"additional_demands":{"tags":["nobody"]}`
@@ -229,37 +229,37 @@ func TestEveryEndOfAChildIsReported(t *testing.T) {
 
 // In a chain the answer that the middle one gives after its callback reaches the top.
 func TestAChainOfThree(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	top := f.start("")
-	f.ends(top.RunID, said("ok"))
+	f.ends(top.RunID, results("ok"))
 	middle := f.child(top.SessionID)
 	first := f.claim(middle.RunID)
 	leaf := f.child(middle.SessionID)
-	f.end(first, said("waiting for the leaf"))
+	f.end(first, results("waiting for the leaf"))
 	told, prompt := f.turn(top.SessionID)
 	if !strings.Contains(prompt, "waiting for the leaf") {
 		t.Errorf("got\n%s", prompt)
 	}
-	f.ends(told.Spec.ID, said("ok"))
-	f.ends(leaf.RunID, said("from the leaf"))
+	f.ends(told.Spec.ID, results("ok"))
+	f.ends(leaf.RunID, results("from the leaf"))
 	turn, prompt := f.turn(middle.SessionID)
 	if !strings.Contains(prompt, "from the leaf") || turn.Spec.Mode != run.AsyncCallback ||
 		turn.Spec.Parent != top.SessionID {
 		t.Errorf("got %+v\n%s", turn.Spec, prompt)
 	}
-	f.ends(turn.Spec.ID, said("the middle's last answer"))
+	f.ends(turn.Spec.ID, results("the middle's last answer"))
 	if _, prompt := f.turn(top.SessionID); !strings.Contains(prompt, "the middle's last answer") {
 		t.Errorf("got\n%s", prompt)
 	}
 }
 
 func TestAParentThatCannotBeCalledBack(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	tool := runner("tools", echo("tool"))
 	register(t, f.c, tool)
 	answers(t, f.c.bus, tool)
 	deleted := f.start("")
-	f.ends(deleted.RunID, said("ok"))
+	f.ends(deleted.RunID, results("ok"))
 	never := f.start(`,"additional_demands":{"tags":["nobody"]}`)
 	procedural := submit(t, f.c, `{"agent_name":"tool"}`, "")
 	finish(t, f.c, claim(t, f.c, procedural.RunID, tool))
@@ -272,7 +272,7 @@ func TestAParentThatCannotBeCalledBack(t *testing.T) {
 	}
 	for id, reason := range map[string]string{orphan.RunID: "parent_gone", unbegun.RunID: "session_never_began",
 		mute.RunID: "procedural_agent_no_resume"} {
-		f.ends(id, said("ok"))
+		f.ends(id, results("ok"))
 		if got := f.call(id); got.Status != run.CallbackUndeliverable || got.Reason != reason {
 			t.Errorf("got %+v, want %s", got, reason)
 		}
@@ -292,24 +292,24 @@ func TestAParentThatCannotBeCalledBack(t *testing.T) {
 }
 
 func TestAParentThatFailedAndIsResumed(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	first := f.claim(parent.RunID)
 	child := f.child(parent.SessionID)
 	f.end(first, broke("fell over"))
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "")
 	f.claim(again.RunID)
-	f.ends(child.RunID, said("child"))
+	f.ends(child.RunID, results("child"))
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("a child is deleted whose parent is yet to be told: %v", err)
 	}
 	a, _ := f.c.History.Active(again.RunID)
-	f.end(a, said("ok"))
+	f.end(a, results("ok"))
 	if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, "child") {
 		t.Errorf("got\n%s", prompt)
 	}
 	turn := f.c.History.Open(parent.SessionID)[0]
-	f.ends(turn.Spec.ID, said("ok"))
+	f.ends(turn.Spec.ID, results("ok"))
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); err != nil {
 		t.Error(err)
 	}
@@ -317,20 +317,20 @@ func TestAParentThatFailedAndIsResumed(t *testing.T) {
 
 // A coordinator that is a moment behind tells nobody twice (decision 0014).
 func TestAStaleLookupCallsNobodyBackTwice(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	turn := f.claim(parent.RunID)
 	a, b := f.child(parent.SessionID), f.child(parent.SessionID)
-	f.ends(a.RunID, said("a"))
+	f.ends(a.RunID, results("a"))
 	stale := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
 		Children: []projection.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
 	// so that the last run is another one
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "")
-	f.end(turn, said("ok"))
-	f.ends(b.RunID, said("b"))
-	f.ends(again.RunID, said("ok"))
+	f.end(turn, results("ok"))
+	f.ends(b.RunID, results("b"))
+	f.ends(again.RunID, results("ok"))
 	told, _ := f.turn(parent.SessionID)
-	f.ends(told.Spec.ID, said("ok"))
+	f.ends(told.Spec.ID, results("ok"))
 	f.cannotTell(stale)
 	if runs := f.c.History.RunsOf(parent.SessionID); len(runs) != 3 {
 		t.Errorf("%d runs of the parent", len(runs))
@@ -340,20 +340,20 @@ func TestAStaleLookupCallsNobodyBackTwice(t *testing.T) {
 // TestALookupBeforeTheLastTurnCallsNobodyBack: a callback may wait for room. Whom the turn answers to, and how, the
 // session's last run decides.
 func TestALookupBeforeTheLastTurnCallsNobodyBack(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	top, parent := f.start(""), f.start("")
-	f.ends(top.RunID, said("ok"))
-	f.ends(parent.RunID, said("ok"))
+	f.ends(top.RunID, results("ok"))
+	f.ends(parent.RunID, results("ok"))
 	release := holdAll(t, f.c, f.c.Telling.Pool)
 	child := f.child(parent.SessionID)
-	f.ends(child.RunID, said("from below"))
+	f.ends(child.RunID, results("from below"))
 	look, ok := f.c.History.DueCallback(parent.SessionID)
 	if !ok {
-		t.Fatal("the parent is owed nothing")
+		t.Fatal("no callback of the parent is due")
 	}
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on","mode":"async_callback",`+
 		`"parent_session_id":"`+top.SessionID+`"}`, "")
-	f.ends(again.RunID, said("ok"))
+	f.ends(again.RunID, results("ok"))
 	if told, err := f.c.Telling.Deliver(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("told %d, %v", told, err)
 	}
@@ -366,11 +366,11 @@ func TestALookupBeforeTheLastTurnCallsNobodyBack(t *testing.T) {
 
 // A turn that ended before it began has told nobody.
 func TestAnUnclaimedTurnIsPendingAgain(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
-	f.ends(child.RunID, said("child"))
+	f.ends(child.RunID, results("child"))
 	turn, prompt := f.turn(parent.SessionID)
 	if _, err := f.c.Stop(t.Context(), turn.Spec.ID); err != nil {
 		t.Fatal(err)
@@ -397,9 +397,9 @@ func TestTheEndThatNoCoordinatorSaw(t *testing.T) {
 	over := make(chan error, 1)
 	go func() { over <- c.Run(ctx) }()
 	natstest.Until(t, "it is ready", func() bool { return c.Ready() == nil })
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	child := f.claim(f.child(parent.SessionID).RunID)
 	cancel()
 	<-over
@@ -416,12 +416,12 @@ func TestTheEndThatNoCoordinatorSaw(t *testing.T) {
 // A hundred children end at once, under three coordinators: each is told of exactly once.
 func TestAHundredChildren(t *testing.T) {
 	s := natstest.Server(t)
-	f := newFamily(t, begin(t, natstest.Open(t, s), Config{}))
+	f := newFixture(t, begin(t, natstest.Open(t, s), Config{}))
 	for range 2 {
 		begin(t, natstest.Open(t, s), Config{})
 	}
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	var children []runs.Accepted
 	var begun []projection.Active
 	for range 100 {
@@ -456,7 +456,7 @@ func TestAHundredChildren(t *testing.T) {
 				delete(told, a.SessionID)
 			}
 		}
-		f.ends(turn.Spec.ID, said("ok"))
+		f.ends(turn.Spec.ID, results("ok"))
 	}
 	for id, n := range told {
 		if n != 1 {
@@ -471,14 +471,14 @@ func TestAHundredChildren(t *testing.T) {
 
 // An agent that is inactive by now still hears of its children, as it was.
 func TestAnInactiveParentIsCalledBack(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	child := f.claim(f.child(parent.SessionID).RunID)
 	if _, err := f.c.Agents.ChangeAgent(t.Context(), "thinker", []byte(`{"status":"inactive"}`), nil); err != nil {
 		t.Fatal(err)
 	}
-	f.end(child, said("late"))
+	f.end(child, results("late"))
 	turn, prompt := f.turn(parent.SessionID)
 	if !strings.Contains(prompt, "late") || !strings.Contains(string(turn.Spec.Blueprint), "thinks") {
 		t.Errorf("got %s\n%s", turn.Spec.Blueprint, prompt)
@@ -487,23 +487,23 @@ func TestAnInactiveParentIsCalledBack(t *testing.T) {
 
 // What does not fit into one turn comes in several, and a single child that does not is cut visibly.
 func TestLargeResults(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
 	parent := f.start("")
 	turn := f.claim(parent.RunID)
 	var children []runs.Accepted
 	for i := range 3 {
 		a := f.child(parent.SessionID)
 		children = append(children, a)
-		f.ends(a.RunID, said(strings.Repeat(fmt.Sprint(i), 30<<10)))
+		f.ends(a.RunID, results(strings.Repeat(fmt.Sprint(i), 30<<10)))
 	}
 	huge := f.child(parent.SessionID)
-	f.ends(huge.RunID, said(strings.Repeat("\x01", 60<<10)))
-	f.end(turn, said("ok"))
+	f.ends(huge.RunID, results(strings.Repeat("\x01", 60<<10)))
+	f.end(turn, results("ok"))
 	seen := ""
 	for len(f.c.History.Open(parent.SessionID)) > 0 || f.call(huge.RunID).Status != run.CallbackDelivered {
 		next, prompt := f.turn(parent.SessionID)
 		seen += prompt
-		f.ends(next.Spec.ID, said("ok"))
+		f.ends(next.Spec.ID, results("ok"))
 	}
 	for i, a := range children {
 		if strings.Count(seen, a.SessionID) != 1 || strings.Count(seen, fmt.Sprint(i)) < 30<<10 {
@@ -517,11 +517,11 @@ func TestLargeResults(t *testing.T) {
 }
 
 func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
-	f.ends(child.RunID, said("ok"))
+	f.ends(child.RunID, results("ok"))
 	for _, above := range []string{child.SessionID, parent.SessionID} {
 		_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+parent.SessionID+`","prompt":"x",`+
 			`"mode":"async_callback","parent_session_id":"`+above+`"}`), "", "")
@@ -532,7 +532,7 @@ func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
 }
 
 // cannotTell has who acts on an old look be refused by the stream, too.
-func (f family) cannotTell(o projection.PendingCallback) {
+func (f fixture) cannotTell(o projection.PendingCallback) {
 	f.Helper()
 	turn, err := f.c.Telling.Prepare(f.Context(), o)
 	if err != nil {

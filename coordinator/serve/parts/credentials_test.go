@@ -62,9 +62,9 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 	b := natstest.Bus(t)
 	c := begin(t, b, Config{})
 	for _, tt := range []struct {
-		subject string
-		door    string
-		want    fault.Kind
+		subject    string
+		credential string
+		want       fault.Kind
 	}{
 		{subject.Register("procedural", "procedural"), "DOOR", 0},
 		{subject.RunnerAPI(runnerapi.OpRegister), "", 0},
@@ -76,17 +76,17 @@ func TestRegistrationsAreForTheirSubject(t *testing.T) {
 		{subject.RunnerAPI(runnerapi.OpRegister), "*", fault.Invalid},
 	} {
 		r := runner("i")
-		r.CredentialID = tt.door
+		r.CredentialID = tt.credential
 		raw, err := json.Marshal(runnerapi.Registration{Runner: r})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Request(t.Context(), tt.subject, raw); tt.want == 0 && err != nil || tt.want != 0 &&
 			fault.KindOf(err) != tt.want {
-			t.Errorf("%s with door %q: %v", tt.subject, tt.door, err)
+			t.Errorf("%s with credential %q: %v", tt.subject, tt.credential, err)
 		}
-		if tt.door == "DOOR" && c.Registry.Credential(r.ID()) != tt.door {
-			t.Errorf("its door is %q", c.Registry.Credential(r.ID()))
+		if tt.credential == "DOOR" && c.Registry.Credential(r.ID()) != tt.credential {
+			t.Errorf("its credential is %q", c.Registry.Credential(r.ID()))
 		}
 	}
 }

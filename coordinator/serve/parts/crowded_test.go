@@ -72,10 +72,10 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	c := begin(t, natstest.Open(t, s), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	begin(t, natstest.Open(t, s), Config{})
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	child, lost := f.claim(f.child(parent.SessionID).RunID), f.claim(f.start(mustBe).RunID)
 	waits := f.start(`,"additional_demands":{"hostname":"nowhere"}`)
 	var late []runs.Accepted
@@ -114,15 +114,15 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 				[]byte(`{"agent_name":"thinker","prompt":"think","session_id":"ses_my-own"}`), "test", "key")
 			return err
 		})
-		f.ends(a.RunID, said("ok"))
+		f.ends(a.RunID, results("ok"))
 	})
 	within("a callback", func() {
-		f.end(child, said("from below"))
+		f.end(child, results("from below"))
 		turn, prompt := f.turn(parent.SessionID)
 		if !strings.Contains(prompt, "from below") {
 			t.Errorf("the turn says %s", prompt)
 		}
-		f.ends(turn.Spec.ID, said("noted"))
+		f.ends(turn.Spec.ID, results("noted"))
 	})
 	within("the end of a lost run with an output schema", func() {
 		done(func() error { return c.ends.FailLost(t.Context(), lost, "test") })
@@ -136,7 +136,7 @@ func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
 		register(t, c, r)
 		for _, a := range late {
 			active(t, c, a.RunID, "is queued", func(a projection.Active) bool { return a.QueuedSeq != 0 })
-			f.ends(a.RunID, said("ok"))
+			f.ends(a.RunID, results("ok"))
 		}
 	})
 	part := subject.Partition(parent.SessionID)

@@ -21,7 +21,7 @@ import (
 // safe.
 func TestNoRequestWaitsForEverForNATS(t *testing.T) {
 	t.Parallel()
-	for _, other := range []int{0, 1} { // the first two read on before they write: not where another door has written
+	for _, other := range []int{0, 1} { // the first two read on before they write: not where another writer has written
 		t.Run([]string{"deletion", "stop of a session"}[other], func(t *testing.T) { noRequestWaits(t, other) })
 	}
 }
@@ -38,7 +38,7 @@ func noRequestWaits(t *testing.T, other int) {
 	end() // its projection stands still, as if NATS were away between the write and what follows from it
 
 	part := subject.Partition
-	doors := []struct {
+	writers := []struct {
 		name   string
 		record string
 		do     func(*Coordinator) error
@@ -56,12 +56,12 @@ func noRequestWaits(t *testing.T, other int) {
 		{"stop of a begun run", subject.Stopping(part(begun.SessionID), begun.RunID),
 			func(c *Coordinator) error { _, err := c.Stop(t.Context(), begun.RunID); return err }, 0},
 	}
-	doors = slices.Delete(doors, other, other+1)
+	writers = slices.Delete(writers, other, other+1)
 	elsewhere := p.Bus(t)
-	answers := make(chan error, len(doors))
+	answers := make(chan error, len(writers))
 	var wg sync.WaitGroup
 	t.Cleanup(wg.Wait)
-	for _, d := range doors {
+	for _, d := range writers {
 		wg.Go(func() {
 			err := d.do(c)
 			if f := fault.Of(err); err == nil || f.Kind != fault.Unavailable || f.RetryAfter == 0 ||
@@ -76,12 +76,12 @@ func noRequestWaits(t *testing.T, other int) {
 		})
 	}
 	p.Pause()
-	natstest.Until(t, "all have their answer", func() bool { return len(answers) == len(doors) })
+	natstest.Until(t, "all have their answer", func() bool { return len(answers) == len(writers) })
 	p.Resume()
 
 	c, end = ending(t, p.Bus(t))
 	defer end()
-	for _, d := range doors {
+	for _, d := range writers {
 		if err := d.do(c); (err != nil || d.again != 0) && fault.KindOf(err) != d.again {
 			t.Errorf("%s, again: got %v", d.name, err)
 		}

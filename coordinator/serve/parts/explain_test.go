@@ -47,14 +47,14 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	c := begin(t, b, Config{NoMatch: time.Minute})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	first := f.start("")
 	a := f.claim(first.RunID)
 	put(t, b, subject.Bound(subject.Partition(first.SessionID), first.RunID, a.Key),
 		run.Bound{V: run.Version, SessionID: first.SessionID,
 			RunnerID: f.r.ID(), Attempt: 1, ExecutorSessionID: "private", Hostname: "here", Profile: "mind",
 			At: time.Now()})
-	f.end(a, said("one"))
+	f.end(a, results("one"))
 	words, last := story(explained(t, c, first.RunID))
 	if words != "accepted queued claimed bound completed" ||
 		last["bound"] != "its session is stored only on host here, profile mind" {
@@ -86,12 +86,12 @@ func TestExplainCallbacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := begin(t, natstest.Bus(t), Config{Webhooks: receivers})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	parent := f.start("")
-	f.ends(parent.RunID, said("well"))
+	f.ends(parent.RunID, results("well"))
 	child := f.start(`,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `","callback_url":"` +
 		to.URL + `"`)
-	f.ends(child.RunID, said("done"))
+	f.ends(child.RunID, results("done"))
 	turn, _ := f.turn(parent.SessionID)
 	natstest.Until(t, "a try was made", func() bool {
 		r, err := c.Show(t.Context(), child.RunID)
@@ -126,7 +126,7 @@ func TestExplainCallbacks(t *testing.T) {
 func TestExplainManyAttempts(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	acc := f.start(`,"max_attempts":100`)
 	part := subject.Partition(acc.SessionID)
 	a := active(t, c, acc.RunID, "is queued", isQueued)
@@ -182,7 +182,7 @@ func TestExplainManyAttempts(t *testing.T) {
 func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	for _, claims := range []int{run.Version, 99} {
 		acc := f.start(`,"max_attempts":2`)
 		part := subject.Partition(acc.SessionID)
@@ -211,7 +211,7 @@ func TestExplainAnAttemptThatOverstepped(t *testing.T) {
 func TestExplainAMovedRun(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	acc := f.start("")
 	a := active(t, c, acc.RunID, "is queued", isQueued)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1),
@@ -228,7 +228,7 @@ func TestExplainWithoutNATS(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	c := begin(t, p.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	begun, waits := f.start(""), f.start("")
 	f.claim(begun.RunID)
 	p.Kill()
@@ -250,7 +250,7 @@ func TestExplainWithoutNATS(t *testing.T) {
 func TestExplainWhatHasJustHappened(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	acc := f.start("")
 	a := f.claim(acc.RunID)
 	known := c.History.Seq()
@@ -258,7 +258,7 @@ func TestExplainWhatHasJustHappened(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.end(a, said("one"))
+	f.end(a, results("one"))
 	behind := *c.Explainer
 	behind.History = stale{behind.History, before, known}
 	e, err := behind.Explain(t.Context(), acc.RunID, false)

@@ -30,8 +30,8 @@ import (
 // A young result may exist although a read does not find it. The parent is called back when the result can be read. A
 // result that is still missing a minute later counts as none.
 func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	raw, err := json.Marshal(said("the whole answer").Result)
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	raw, err := json.Marshal(results("the whole answer").Result)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
 	// family is a parent that waits, and its child with a result whose payload nobody finds.
 	family := func(ended time.Time) (parent, child runs.Accepted) {
 		parent = f.start("")
-		f.ends(parent.RunID, said("ok"))
+		f.ends(parent.RunID, results("ok"))
 		child = f.child(parent.SessionID)
 		a := f.claim(child.RunID)
 		put(t, f.c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), run.Ended{
@@ -109,9 +109,9 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 // last.
 func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
 	a, b, slow := pair(t)
-	f := newFamily(t, a)
+	f := newFixture(t, a)
 	first := f.start("")
-	f.ends(first.RunID, said("ok"))
+	f.ends(first.RunID, results("ok"))
 	natstest.Until(t, "the other one has read the end", func() bool { return b.History.Ended(first.RunID) })
 
 	slow.mu.Lock()

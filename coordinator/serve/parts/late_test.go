@@ -22,7 +22,7 @@ import (
 // a run that waits.
 func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 	t.Parallel()
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
 	other := begin(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s
 	elsewhere := runnerapi.RoutingKey{Type: run.Autonomous, Profile: "elsewhere"}.TaskQueue()
 	if err := f.c.bus.EnsureTaskQueue(t.Context(), elsewhere, 1); err != nil {
@@ -41,9 +41,9 @@ func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 	}
 	started := f.start("")
 	over := f.claim(started.RunID)
-	f.end(over, said("done"))
+	f.end(over, results("done"))
 	for range 3 {
-		f.ends(f.start("").RunID, said("done"))
+		f.ends(f.start("").RunID, results("done"))
 	}
 	late := queue(over)
 	waits := f.start("")

@@ -17,23 +17,23 @@ import (
 	"ao/shared/run"
 )
 
-// told is a parent, started with more members, whose child has ended, and what tells it of that, which nobody has
-// written.
+// told is a parent, started with more members, whose child has ended, and the records of its callback, which nobody
+// has written.
 func (p *prefix) told(more string) (parent, child runs.Accepted, records []bus.Entry) {
 	p.Helper()
-	release := p.holdTellings()
+	release := p.holdCallbacks()
 	if p.anew { // one that ends gives its slots back a moment before it ends
 		p.c.Telling.Records = mute{reports{p.c.records, p.c.reads}}
 	}
 	parent = p.start(more)
-	p.ends(parent.RunID, said("ok"))
+	p.ends(parent.RunID, results("ok"))
 	child = p.child(parent.SessionID)
-	p.ends(child.RunID, said("from below"))
+	p.ends(child.RunID, results("from below"))
 	o, ok := p.c.History.DueCallback(parent.SessionID)
 	if !ok {
-		p.Fatal("the parent is owed nothing")
+		p.Fatal("no callback of the parent is due")
 	}
-	records = p.telling(o)
+	records = p.callback(o)
 	p.Cleanup(release)
 	return parent, child, records
 }
@@ -43,12 +43,12 @@ type mute struct{ reports }
 
 func (mute) AppendBatch(context.Context, ...bus.Entry) (uint64, error) { return 0, errors.New("muted") }
 
-// holdTellings keeps the coordinator from telling anybody.
-func (p *prefix) holdTellings() (release func()) {
+// holdCallbacks keeps the coordinator from calling parents back.
+func (p *prefix) holdCallbacks() (release func()) {
 	return holdAll(p.T, p.c, p.c.Telling.Pool)
 }
 
-func (p *prefix) telling(o projection.PendingCallback) []bus.Entry {
+func (p *prefix) callback(o projection.PendingCallback) []bus.Entry {
 	p.Helper()
 	t, err := p.c.Telling.Prepare(p.Context(), o)
 	if err != nil || t.Reported != len(o.Children) {
@@ -66,7 +66,7 @@ func TestAPrefixOfACallback(t *testing.T) {
 		if !strings.Contains(prompt, "from below") {
 			t.Errorf("the turn says %s", prompt)
 		}
-		p.ends(turn.Spec.ID, said("noted"))
+		p.ends(turn.Spec.ID, results("noted"))
 		natstest.Until(t, "the child is told of", func() bool {
 			got := p.call(child.RunID)
 			return got.Status == run.CallbackDelivered && got.RunID == turn.Spec.ID
@@ -89,11 +89,11 @@ func (p *prefix) listThenTurn(session string) {
 
 // The list of a whole callback precedes its turn, and a program of an older version finds a run that it knows in there.
 func TestACallbackIsAListThenItsTurn(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
-	p := prefix{family: f}
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	p := prefix{fixture: f}
 	parent := p.start("")
-	p.ends(parent.RunID, said("ok"))
-	p.ends(p.child(parent.SessionID).RunID, said("from below"))
+	p.ends(parent.RunID, results("ok"))
+	p.ends(p.child(parent.SessionID).RunID, results("from below"))
 	turn, _ := p.turn(parent.SessionID)
 	p.listThenTurn(parent.SessionID)
 	for _, m := range p.records(subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, "*", 0), 1) {
@@ -121,7 +121,7 @@ func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
 		if again.Spec.ID == turn.Spec.ID || !strings.Contains(prompt, "from below") {
 			t.Errorf("%s %s", again.Spec.ID, prompt)
 		}
-		p.ends(again.Spec.ID, said("noted"))
+		p.ends(again.Spec.ID, results("noted"))
 		p.inOrder()
 	})
 }
@@ -162,13 +162,13 @@ func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 
 // A list holds its turn's text beside up to a thousand children: NATS takes it.
 func TestALargeListIsTaken(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	o := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, LastClaimed: parent.RunID}
 	text := strings.Repeat("x", 130<<10)
 	child := f.start("")
-	f.ends(child.RunID, said(text))
+	f.ends(child.RunID, results(text))
 	o.Children = append(o.Children, projection.Child{RunID: child.RunID, SessionID: child.SessionID,
 		Status: run.Completed})
 	for len(o.Children) < 1000 {
@@ -192,7 +192,7 @@ func TestTwoCoordinatorsCallOneParentBack(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
 				parent, _, mine := p.told("")
 				o, _ := p.c.History.DueCallback(parent.SessionID)
-				theirs := p.telling(o)
+				theirs := p.callback(o)
 				p.write(mine, nil)
 				add := map[string]func(context.Context, ...bus.Entry) (uint64, error){"together": p.c.bus.AppendBatch,
 					"one by one": p.c.bus.AppendEach}[way]
@@ -200,7 +200,7 @@ func TestTwoCoordinatorsCallOneParentBack(t *testing.T) {
 					t.Errorf("the second list: %v", err)
 				}
 				turn, _ := p.turn(parent.SessionID)
-				p.ends(turn.Spec.ID, said("noted"))
+				p.ends(turn.Spec.ID, results("noted"))
 				p.listThenTurn(parent.SessionID)
 				p.inOrder()
 			})
@@ -212,17 +212,17 @@ func TestTwoCoordinatorsCallOneParentBack(t *testing.T) {
 // does not count. Neither does one that NATS cannot read. The next one has another number.
 func TestACallbackRecordThatDoesNotCountIsNotInTheWay(t *testing.T) {
 	t.Parallel()
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	early := func() (parent, child runs.Accepted) {
 		parent = f.start("")
-		f.ends(parent.RunID, said("ok"))
+		f.ends(parent.RunID, results("ok"))
 		child = f.child(parent.SessionID)
 		put(t, f.c.bus, subject.Callback(subject.Partition(parent.SessionID), parent.SessionID, child.RunID, 0),
 			run.Callback{V: run.Version, RunID: parent.RunID, Children: []string{child.RunID}, At: time.Now()})
 		return parent, child
 	}
 	reported, child := early()
-	f.ends(child.RunID, said("from below"))
+	f.ends(child.RunID, results("from below"))
 	if _, prompt := f.turn(reported.SessionID); !strings.Contains(prompt, "from below") {
 		t.Errorf("the turn says %s", prompt)
 	}

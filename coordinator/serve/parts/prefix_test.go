@@ -28,7 +28,7 @@ func cuts(t *testing.T, members int, story func(t *testing.T, p prefix)) {
 			t.Run(fmt.Sprintf("%d of %d, a coordinator %s", k, members, who), func(t *testing.T) {
 				t.Parallel()
 				c, end := beginFor(t, natstest.Bus(t), Config{})
-				story(t, prefix{family: newFamily(t, c), members: members, k: k, end: end, anew: who == "new"})
+				story(t, prefix{fixture: newFixture(t, c), members: members, k: k, end: end, anew: who == "new"})
 			})
 		}
 	}
@@ -36,7 +36,7 @@ func cuts(t *testing.T, members int, story func(t *testing.T, p prefix)) {
 
 // prefix is such a story: a family whose coordinator writes the first k records.
 type prefix struct {
-	family
+	fixture
 	members, k int
 	anew       bool // it ends before, and a new one goes on
 	end        func()
@@ -219,7 +219,7 @@ func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 						t.Errorf("%+v %v", r, err)
 					}
 				} else {
-					p.ends(spec.ID, said("ok"))
+					p.ends(spec.ID, results("ok"))
 				}
 				if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.SessionID != id ||
 					!strings.Contains(body, string(r.Parameters)[1:len(r.Parameters)-1]) {
@@ -265,7 +265,7 @@ func (p *prefix) beginning(body string) run.Spec {
 func TestALateRunOfADeletedSession(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
-		p.ends(spec.ID, said("ok"))
+		p.ends(spec.ID, results("ok"))
 		if err := p.c.DeleteSession(t.Context(), spec.SessionID); err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 			runs.IdempotencyRecord{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
 			t.Errorf("%+v %v", got, err)
 		}
-		p.ends(spec.ID, said("ok"))
+		p.ends(spec.ID, results("ok"))
 		p.records(subject.Claimed(subject.Partition(spec.SessionID), spec.ID, "*"), 1)
 		p.inOrder()
 	})
@@ -304,7 +304,7 @@ func TestALateEndRecordOfASessionWithoutItsRun(t *testing.T) {
 		put(t, p.c.bus, subject.Ended(subject.Partition(spec.SessionID), spec.ID, p.c.keys.Of(spec.ID, 1)),
 			run.Ended{V: run.Version, SessionID: spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1,
 				Status: run.Completed, At: time.Now()})
-		p.ends(spec.ID, said("ok"))
+		p.ends(spec.ID, results("ok"))
 		if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.Status != run.Completed {
 			t.Errorf("%+v %v", r, err)
 		}
@@ -318,12 +318,12 @@ func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
 		part := subject.Partition(spec.SessionID)
 		put(t, p.c.bus, subject.Deleted(part, spec.SessionID), run.Deleted{V: run.Version, At: time.Now()})
-		natstest.Until(t, "nothing is promised", func() bool {
+		natstest.Until(t, "nothing is reserved", func() bool {
 			return p.c.History.WasDeleted(spec.SessionID) &&
 				len(p.c.History.Reservations()) == 0
 		})
 		after := submit(t, p.c, `{"agent_name":"thinker","prompt":"think"}`, "")
-		p.ends(after.RunID, said("ok"))
+		p.ends(after.RunID, results("ok"))
 		_ = newCompletion(p.c).Reconcile(t.Context())
 		p.records(subject.Accepted(part, spec.SessionID, "*"), 0)
 	})
@@ -360,7 +360,7 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 			}
 			last = a.QueuedSeq
 			p.records(subject.QueuedOf(subject.Partition(a.Spec.SessionID), id), 1)
-			p.ends(id, said("ok"))
+			p.ends(id, results("ok"))
 		}
 		p.inOrder()
 	})

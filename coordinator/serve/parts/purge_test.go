@@ -49,15 +49,15 @@ func seen(t testing.TB, j *projection.Lists) string {
 // A parent was told of one child, and of another by a turn that ended before it began; then it is deleted. Who reads
 // what is left of the history sees of the children what was seen before.
 func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("started children"))
+	f.ends(parent.RunID, results("started children"))
 	first := f.child(parent.SessionID)
-	f.ends(first.RunID, said("one"))
+	f.ends(first.RunID, results("one"))
 	turn, _ := f.turn(parent.SessionID)
-	f.ends(turn.Spec.ID, said("heard"))
+	f.ends(turn.Spec.ID, results("heard"))
 	second := f.child(parent.SessionID)
-	f.ends(second.RunID, said("two"))
+	f.ends(second.RunID, results("two"))
 	turn, _ = f.turn(parent.SessionID)
 	natstest.Until(t, "the parent is deleted", func() bool { // another turn may tell it before that
 		for _, a := range f.c.History.Open(parent.SessionID) {
@@ -98,9 +98,9 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 
 // A deletion that is not honoured must not be honoured by who reads the rest of a truncated history.
 func TestAFailedDeletionLeavesNoRecord(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	first := f.start("")
-	f.ends(first.RunID, said("done"))
+	f.ends(first.RunID, results("done"))
 	part := subject.Partition(first.SessionID)
 	for range 200 { // until a run comes in between the look and the record
 		resumed := make(chan runs.Accepted, 1)
@@ -135,9 +135,9 @@ func TestAFailedDeletionLeavesNoRecord(t *testing.T) {
 // when the session is deleted once more.
 func TestATurnBehindADeletion(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+		f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 		s := f.start("")
-		f.ends(s.RunID, said("kept nowhere"))
+		f.ends(s.RunID, results("kept nowhere"))
 		late, err := f.c.Plans.Plan(t.Context(), &run.Request{Type: run.Resume, SessionID: s.SessionID,
 			Mode: run.AsyncPoll, Parameters: json.RawMessage(`{"prompt":"late"}`)})
 		if err != nil {

@@ -22,12 +22,12 @@ import (
 const mustBe = `,"output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 
 // offer says what the runner of a begun attempt has as its result.
-func (f family) offer(a projection.Active, o run.Outcome) {
+func (f fixture) offer(a projection.Active, o run.Outcome) {
 	f.Helper()
 	f.offerAs(a, run.Ended{Status: o.Status, Error: o.Error, Result: o.Result})
 }
 
-func (f family) offerAs(a projection.Active, e run.Ended) {
+func (f fixture) offerAs(a projection.Active, e run.Ended) {
 	f.Helper()
 	e.V, e.SessionID, e.RunnerID, e.Nonce, e.Attempt, e.At = run.Version, a.Spec.SessionID, f.r.ID(), "n", a.Attempt,
 		time.Now()
@@ -52,7 +52,7 @@ func ended(t *testing.T, c *Coordinator, id string) runs.Outcome {
 	return o
 }
 
-// sound checks that every promise was kept.
+// sound checks that the ledger has no violation.
 func sound(t *testing.T, c *Coordinator, completed, failed, stopped int) {
 	t.Helper()
 	r, err := c.Auditor.Ledger(t.Context())
@@ -67,7 +67,7 @@ func sound(t *testing.T, c *Coordinator, completed, failed, stopped int) {
 // TestUnverifiedResultsAreChecked: a run whose result matches completes with the worker's report; any other fails, and
 // says why.
 func TestUnverifiedResultsAreChecked(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	text, raw := "hello", `{"n":"one"}`
 	valid := `{"valid":true,"schema_name":null,"schema_source":"request","retry_count":2}`
 	deep := json.RawMessage(strings.Repeat("[", 100) + strings.Repeat("]", 100))
@@ -133,7 +133,7 @@ func TestUnverifiedResultsAreChecked(t *testing.T) {
 // TestWhatIsReportedAndIsNoCompletion: a worker that offers a failure fails, and one whose offer cannot be read fails,
 // too.
 func TestWhatIsReportedAndIsNoCompletion(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
 	f.offer(f.claim(a.RunID), run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no")})
 	if o := ended(t, f.c, a.RunID); o.Status != run.Failed || o.Error.Code != "exit" {
@@ -170,7 +170,7 @@ func TestWhatIsReportedAndIsNoCompletion(t *testing.T) {
 // TestLargeBodiesAreFetchedForTheCheck: input and result that went through the object store are checked as well, and
 // the result stays there.
 func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	long := strings.Repeat("x", run.MaxInline+1)
 	for _, tt := range []struct {
 		n      string
@@ -207,9 +207,9 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 // TestWhoSaysItHimselfHasNotCompleted: without a coordinator's mark a run with an output schema has failed, wherever
 // one looks.
 func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	a := f.start(mustBe + `,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `"`)
 	f.ends(a.RunID, data(`{"n":1}`))
 	o := ended(t, f.c, a.RunID)
@@ -233,7 +233,7 @@ func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
 // TestAnUnverifiedResultEndsTheLease: the worker may go; no lease that runs out takes its result.
 func TestAnUnverifiedResultEndsTheLease(t *testing.T) {
 	t.Parallel()
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second}))
 	release := holdChecks(t, f.c)
 	a, witness := f.start(mustBe), f.start(mustBe)
 	f.claim(witness.RunID)
@@ -257,10 +257,10 @@ func TestAnUnverifiedResultEndsTheLease(t *testing.T) {
 	sound(t, f.c, 1, 1, 0)
 }
 
-// TestALostAttemptReportsNoResult: the door is shut in the same batch, so that nobody sees a result that nobody
+// TestALostAttemptReportsNoResult: its end record is in the same batch, so that nobody sees a result that nobody
 // checks.
 func TestALostAttemptReportsNoResult(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
 	act := f.claim(a.RunID)
 	f.c.ends.FailLost(t.Context(), act, "test")
@@ -286,7 +286,7 @@ func TestALostAttemptReportsNoResult(t *testing.T) {
 // TestAStopThatCrossesAnUnverifiedResult: the reported result ends the attempt. A stop only keeps another attempt from
 // following.
 func TestAStopThatCrossesAnUnverifiedResult(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	release := holdChecks(t, f.c)
 	for _, tt := range []struct {
 		data  string
@@ -321,7 +321,7 @@ func TestAStopThatCrossesAnUnverifiedResult(t *testing.T) {
 
 // TestAResultThatFailsTheCheckIsAnAttempt like any other that failed.
 func TestAResultThatFailsTheCheckIsAnAttempt(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe + `,"max_attempts":2`)
 	f.offer(f.claim(a.RunID), data(`{}`))
 	second := active(t, f.c, a.RunID, "has another attempt", func(a projection.Active) bool {
@@ -349,7 +349,7 @@ func TestARestartBetweenResultAndCheck(t *testing.T) {
 		gone := make(chan error, 1)
 		go func() { gone <- first.Run(ctx) }()
 		natstest.Until(t, "the first is ready", func() bool { return first.Ready() == nil })
-		f := newFamily(t, first)
+		f := newFixture(t, first)
 		holdChecks(t, first)
 		a := f.start(mustBe)
 		f.offer(f.claim(a.RunID), data(`{"n":7}`))
@@ -369,7 +369,7 @@ func TestARestartBetweenResultAndCheck(t *testing.T) {
 // TestTwoCoordinatorsCheckAndOneSpeaks.
 func TestTwoCoordinatorsCheckAndOneSpeaks(t *testing.T) {
 	b := natstest.Bus(t)
-	f := newFamily(t, begin(t, b, Config{}))
+	f := newFixture(t, begin(t, b, Config{}))
 	other := begin(t, b, Config{})
 	var all []runs.Accepted
 	for n := range 20 {
@@ -390,7 +390,7 @@ func TestTwoCoordinatorsCheckAndOneSpeaks(t *testing.T) {
 
 // TestACallbackTurnKeepsItsSessionsOutputSchema, whatever the agent's is.
 func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	if _, err := f.c.Agents.CreateAgent(t.Context(),
 		[]byte(`{"name":"strict","output_schema":{"type":"object"}}`)); err != nil {
 		t.Fatal(err)
@@ -408,12 +408,12 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 		act := f.claim(parent.RunID)
 		child := f.child(parent.SessionID)
 		if tt.source == "" {
-			f.end(act, said("wait"))
+			f.end(act, results("wait"))
 		} else {
 			f.offer(act, data(`{"n":1}`))
 			ended(t, f.c, parent.RunID)
 		}
-		f.ends(child.RunID, said("done"))
+		f.ends(child.RunID, results("done"))
 		for range 2 { // the turn, and the turn after that
 			turn, _ := f.turn(parent.SessionID)
 			if turn.Spec.HasOutputSchema != (tt.source != "") {
@@ -427,7 +427,7 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 			act := f.claim(turn.Spec.ID)
 			next := f.child(parent.SessionID)
 			f.c.ends.FailLost(t.Context(), act, "test")
-			f.ends(next.RunID, said("done"))
+			f.ends(next.RunID, results("done"))
 		}
 	}
 }
@@ -438,7 +438,7 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 func TestAResultOfTheLargestSizeEnds(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	for _, tt := range []struct{ name, head, tail string }{
 		{"fits the schema", `"status":"completed","result":{"result_type":"procedural","result_text":null,` +
 			`"result_data":{"n":1,"x":"`, `"}}}`},

@@ -20,7 +20,7 @@ import (
 // A wish to stop that stands behind the failure of an attempt: no other attempt follows.
 func TestStopAtTheMomentOfAFailure(t *testing.T) {
 	for _, queued := range []bool{false, true} {
-		f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+		f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 		id := f.start(`,"max_attempts":3`).RunID
 		a := f.claim(id)
 		part := subject.Partition(a.Spec.SessionID)
@@ -43,16 +43,16 @@ func TestStopAtTheMomentOfAFailure(t *testing.T) {
 
 // A parent is inherited by a resume that names none; that can close the circle too.
 func TestAnInheritedParentClosesNoCircle(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	b := f.start("")
-	f.ends(b.RunID, said("ok"))
+	f.ends(b.RunID, results("ok"))
 	a := f.start(`,"parent_session_id":"` + b.SessionID + `"`)
-	f.ends(a.RunID, said("ok"))
+	f.ends(a.RunID, results("ok"))
 	again := submit(t, f.c, `{"session_id":"`+b.SessionID+`","prompt":"x","mode":"async_callback",`+
 		`"parent_session_id":"`+a.SessionID+`"}`, "")
-	f.ends(again.RunID, said("ok"))
+	f.ends(again.RunID, results("ok"))
 	turn, _ := f.turn(a.SessionID)
-	f.ends(turn.Spec.ID, said("ok"))
+	f.ends(turn.Spec.ID, results("ok"))
 	_, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+a.SessionID+`","prompt":"x","mode":"async_callback"}`),
 		"", "")
 	if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "forever") {
@@ -62,15 +62,15 @@ func TestAnInheritedParentClosesNoCircle(t *testing.T) {
 
 // A turn that ended before it began is followed by another; only that one's answer goes up.
 func TestAnUnclaimedTurnCallsNobodyBack(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	top := f.start("")
-	f.ends(top.RunID, said("ok"))
+	f.ends(top.RunID, results("ok"))
 	middle := f.child(top.SessionID)
-	f.ends(middle.RunID, said("first"))
+	f.ends(middle.RunID, results("first"))
 	told, _ := f.turn(top.SessionID)
-	f.ends(told.Spec.ID, said("ok"))
+	f.ends(told.Spec.ID, results("ok"))
 	leaf := f.child(middle.SessionID)
-	f.ends(leaf.RunID, said("leaf"))
+	f.ends(leaf.RunID, results("leaf"))
 	turn, _ := f.turn(middle.SessionID)
 	if _, err := f.c.Stop(t.Context(), turn.Spec.ID); err != nil {
 		t.Fatal(err)
@@ -79,24 +79,24 @@ func TestAnUnclaimedTurnCallsNobodyBack(t *testing.T) {
 	if open := f.c.History.Open(top.SessionID); len(open) != 0 {
 		t.Errorf("the top was told of a turn that did nothing: %s", f.prompt(open[0].Spec.ID))
 	}
-	f.ends(turn.Spec.ID, said("second"))
+	f.ends(turn.Spec.ID, results("second"))
 	if _, prompt := f.turn(top.SessionID); !strings.Contains(prompt, "second") {
 		t.Errorf("got\n%s", prompt)
 	}
 }
 
-// A child whose parent's turn has not begun may be owed again; it stays until then.
+// A child whose parent's turn was not claimed may be pending again; it stays until then.
 func TestAChildStaysUntilItsTurnBegins(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
-	f.ends(child.RunID, said("child"))
+	f.ends(child.RunID, results("child"))
 	turn, _ := f.turn(parent.SessionID)
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("got %v", err)
 	}
-	f.ends(turn.Spec.ID, said("ok"))
+	f.ends(turn.Spec.ID, results("ok"))
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); err != nil {
 		t.Error(err)
 	}
@@ -104,9 +104,9 @@ func TestAChildStaysUntilItsTurnBegins(t *testing.T) {
 
 // What the parent's agent has become is no reason not to tell it.
 func TestAParentWhoseAgentIsAnotherIsCalledBack(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	child := f.claim(f.child(parent.SessionID).RunID)
 	if err := f.c.Agents.DeleteAgent(t.Context(), "thinker", nil); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestAParentWhoseAgentIsAnotherIsCalledBack(t *testing.T) {
 	tool := runner("tools", echo("thinker"))
 	natstest.Until(t, "a runner has taken the name",
 		func() bool { _, err := f.c.Register(t.Context(), tool); return err == nil })
-	f.end(child, said("late"))
+	f.end(child, results("late"))
 	if turn, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, "late") ||
 		turn.Spec.AgentType != run.Autonomous {
 		t.Errorf("got %+v\n%s", turn.Spec, prompt)
@@ -123,18 +123,18 @@ func TestAParentWhoseAgentIsAnotherIsCalledBack(t *testing.T) {
 
 // A callback record outlives truncation for a while: its name is what refuses who acts on an old look.
 func TestTruncationKeepsFreshCallbacks(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: 1, Retention: time.Millisecond}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{Keep: 1, Retention: time.Millisecond}))
 	parent := f.start("")
-	f.ends(parent.RunID, said("ok"))
+	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
-	f.ends(child.RunID, said("child"))
+	f.ends(child.RunID, results("child"))
 	stale := projection.PendingCallback{ReadAt: time.Now(), Session: parent.SessionID, LastRun: parent.RunID,
 		Mode:     run.AsyncPoll,
 		Children: []projection.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
 	turn, _ := f.turn(parent.SessionID)
-	f.ends(turn.Spec.ID, said("ok"))
+	f.ends(turn.Spec.ID, results("ok"))
 	for range 3 {
-		f.ends(submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "").RunID, said("ok"))
+		f.ends(submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "").RunID, results("ok"))
 	}
 	f.c.retained.Truncate(t.Context(), retention.Step)
 	f.cannotTell(stale)
@@ -145,16 +145,16 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 
 // Of children with large results only so many are read as a turn can hold.
 func TestChildrenAreReadUpToALimit(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
 	parent := f.start("")
 	f.claim(parent.RunID)
-	var owed []projection.Child
+	var pending []projection.Child
 	for range 6 {
 		a := f.child(parent.SessionID)
-		f.ends(a.RunID, said(strings.Repeat("x", 60<<10)))
-		owed = append(owed, projection.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
+		f.ends(a.RunID, results(strings.Repeat("x", 60<<10)))
+		pending = append(pending, projection.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
 	}
-	o := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Children: owed}
+	o := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Children: pending}
 	cfg, read := f.c.Telling.Config, 0
 	cfg.History = counting{cfg.History, &read}
 	if _, err := callback.New(cfg).Prepare(t.Context(), o); err != nil || read != 2 {

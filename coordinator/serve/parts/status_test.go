@@ -17,7 +17,7 @@ import (
 func TestALookDecidesNothing(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
-	f := newFamily(t, c)
+	f := newFixture(t, c)
 	acc := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
 	a := active(t, c, acc.RunID, "waits", func(projection.Active) bool { return true })
 	gone := runnerapi.NewRoutingKey(a.Spec.AgentType, a.Spec.Demands, nil)

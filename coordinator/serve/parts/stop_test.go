@@ -124,7 +124,7 @@ func TestPayloadsOfNoRunGo(t *testing.T) {
 	}
 }
 
-// The end record names the run's last event also where a coordinator writes it, so that readers get all of them before it.
+// The end record names the run's last event also where a coordinator writes it, so that readers get all events first.
 func TestALostRunsEndRecordNamesItsLastEvent(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{Lease: 500 * time.Millisecond})
 	r := talker(t, c)

@@ -64,7 +64,7 @@ func TestARepeatAfterATornHistory(t *testing.T) {
 }
 
 func repeatTorn(t *testing.T, body string) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	f.start("") // history begins before the loss
 	lost := submit(t, f.c, body, "key")
 	a := f.claim(lost.RunID)
@@ -86,7 +86,7 @@ func repeatTorn(t *testing.T, body string) {
 		t.Fatalf("%+v, want %+v", again, lost)
 	}
 	f.c = anew
-	f.ends(again.RunID, said("ok"))
+	f.ends(again.RunID, results("ok"))
 	if r, err := anew.Show(t.Context(), again.RunID); err != nil || r.Status != run.Completed {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -95,7 +95,7 @@ func repeatTorn(t *testing.T, body string) {
 // An end record of the old attempt comes at the moment when its run is stored again. Neither the run's worker nor a
 // coordinator that abandons the run finds it in its place.
 func TestALateEndRecordIsNotInTheWay(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	late := func() (*runs.Plan, runs.IdempotencyRecord) {
 		t.Helper()
 		p, err := f.c.Check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
@@ -112,7 +112,7 @@ func TestALateEndRecordIsNotInTheWay(t *testing.T) {
 	if _, err := f.c.Idempotency.Restore(t.Context(), f.c.runsService, p, lost); err != nil {
 		t.Fatal(err)
 	}
-	f.ends(lost.Run, said("ok"))
+	f.ends(lost.Run, results("ok"))
 
 	p, lost = late()
 	if _, err := f.c.Place(t.Context(), p, lost.Run, lost.Session); err != nil {
@@ -127,7 +127,7 @@ func TestALateEndRecordIsNotInTheWay(t *testing.T) {
 // NATS lost the records between the claim of an attempt and the end record of the next one. The next attempt is claimed
 // again, and its worker dies. That end record does not keep anybody from abandoning the attempt.
 func TestAnEarlyEndRecordIsNotInTheWay(t *testing.T) {
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	id := f.start(`,"max_attempts":2`).RunID
 	first := f.claim(id)
 	word := func(n int, status run.Status) {

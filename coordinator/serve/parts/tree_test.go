@@ -18,13 +18,13 @@ import (
 // back, whether the run was claimed, waited, or came later.
 func TestWhoIsOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 	t.Parallel()
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	outside := f.start("")
-	f.ends(outside.RunID, said("ok"))
+	f.ends(outside.RunID, results("ok"))
 	top := f.start("")
 	f.claim(top.RunID)
 	child := f.start(`,"parent_session_id":"` + top.SessionID + `"`)
-	f.ends(child.RunID, said("ok"))
+	f.ends(child.RunID, results("ok"))
 	turn := func(parent string) runs.Accepted {
 		t.Helper()
 		return submit(t, f.c, `{"session_id":"`+child.SessionID+`","prompt":"x","mode":"async_callback",`+
@@ -57,7 +57,7 @@ func TestWhoIsOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 // error, and the stop is not tried for ever.
 func TestAStopOfATreeEnds(t *testing.T) {
 	t.Parallel()
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	top := f.start("")
 	f.claim(top.RunID)
 	if _, err := f.c.bus.Append(t.Context(),

@@ -19,7 +19,7 @@ import (
 // callback stays. A coordinator that reads the rest sees the same.
 func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 	const keep = 5
-	f := newFamily(t, begin(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour,
+	f := newFixture(t, begin(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour,
 		NoMatch: time.Hour}))
 	load := func() {
 		t.Helper()
@@ -55,9 +55,9 @@ func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 					parent.SessionID, At: time.Now()})
 		next := submit(t, f.c, `{"type":"resume_session","session_id":"`+parent.SessionID+`","prompt":"and more"}`, "")
 		child, other := f.child(parent.SessionID), f.child(parent.SessionID)
-		f.ends(child.RunID, said("one"))
+		f.ends(child.RunID, results("one"))
 		load()
-		f.ends(other.RunID, said("two"))
+		f.ends(other.RunID, results("two"))
 		waits := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
 		open := f.claim(f.start("").RunID)
 		load()
@@ -86,8 +86,8 @@ func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 		}
 		f.sameForAll()
 
-		f.end(turn, said("more"))
-		f.ends(next.RunID, said("and more"))
+		f.end(turn, results("more"))
+		f.ends(next.RunID, results("and more"))
 		told, prompt := f.turn(parent.SessionID)
 		if !strings.Contains(prompt, `count="2"`) || told.QueuedSeq == 0 {
 			t.Errorf("the parent is told %s", prompt)
@@ -96,8 +96,8 @@ func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 			!strings.Contains(string(m.Body), "model of "+parent.SessionID) {
 			t.Errorf("its turn goes on with another model session: %s %v", m.Body, err)
 		}
-		f.ends(told.Spec.ID, said("heard"))
-		f.end(open, said("done"))
+		f.ends(told.Spec.ID, results("heard"))
+		f.end(open, results("done"))
 		if _, err := f.c.Stop(t.Context(), waits.RunID); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 }
 
 // passes begins and ends a run as a worker does; it may be truncated before anybody looks.
-func (f family) passes(a runs.Accepted) {
+func (f fixture) passes(a runs.Accepted) {
 	var at projection.Active
 	natstest.Until(f.T, a.RunID+" is queued", func() (ok bool) {
 		at, ok = f.c.History.Active(a.RunID)
@@ -132,7 +132,7 @@ func (f family) passes(a runs.Accepted) {
 }
 
 // sameForAll compares what the coordinator shows with what a projection shows that reads the stream anew.
-func (f family) sameForAll() {
+func (f fixture) sameForAll() {
 	f.Helper()
 	// one that was cut off may have truncated the stream and not the projection
 	f.c.retained.Truncate(f.Context(), retention.Step)

@@ -11,45 +11,45 @@ import (
 	"ao/shared/run"
 )
 
-// family is a random story of a session, of those that it starts, and of those that these start. It has turns, children
-// that call back, callback turns, webhooks and deletions. It knows by itself what must come of them.
-type family struct {
+// scenario is a random story of a session, of those that it starts, and of those that these start. It has turns,
+// children that call back, callback turns, webhooks and deletions. It knows by itself what must come of them.
+type scenario struct {
 	t        testing.TB
 	rng      *rand.Rand
 	records  []entry
-	vain     []int // places of deletions that were not honoured; the coordinator takes them away
+	refused  []int // indexes of deletions that had no effect; the coordinator takes them away
 	sessions []*member
 	stops    bool // trees are stopped, and no session is deleted; what must come of it is checked elsewhere
 }
 
-// member is a session of a family.
+// member is a session of a scenario.
 type member struct {
 	id, kind string
 	turns    []*turn
 	last     *turn   // that ended last
-	owed     []*turn // ended children that it is not told of
+	pending  []*turn // ended children that no turn of it has reported
 	model    string
 	parent   *member
 	mode     string
-	gone     bool
+	deleted  bool
 }
 
 // turn is a run of a member.
 type turn struct {
 	actor
-	of, parent    *member
-	state         string // accepted, queued, claimed, ended
-	attempt       int
-	begun, wished bool // wished: to be stopped
-	offered       bool
-	status        run.Status // of its last attempt
-	told          bool
-	by            *turn // that tells of it
-	mute          bool  // it told nobody, and a later turn answers
-	tellings      int
-	children      []*turn // that it tells of
-	notified      int
-	hook          string
+	of, parent         *member
+	state              string // accepted, queued, claimed, ended
+	attempt            int
+	wasClaimed, wished bool // wished: to be stopped
+	offered            bool
+	status             run.Status // of its last attempt
+	reported           bool
+	by                 *turn // that reports it
+	mute               bool  // its answer is reported to nobody, and a later turn answers
+	deliveries         int
+	children           []*turn // that it reports
+	notified           int
+	webhook            string
 }
 
 func (m *member) open() (live []*turn) {
@@ -61,17 +61,19 @@ func (m *member) open() (live []*turn) {
 	return live
 }
 
-func (m *member) began() bool {
-	return slices.ContainsFunc(m.turns, func(r *turn) bool { return r.begun })
+func (m *member) wasClaimed() bool {
+	return slices.ContainsFunc(m.turns, func(r *turn) bool { return r.wasClaimed })
 }
 
-func (m *member) hears() bool { return m.kind == run.Autonomous && (len(m.open()) > 0 || m.began()) }
+func (m *member) isResumable() bool {
+	return m.kind == run.Autonomous && (len(m.open()) > 0 || m.wasClaimed())
+}
 
 // keyOf is the key of an attempt, as actors have it.
 func keyOf(run string, attempt int) string { return fmt.Sprintf("key%d%s", attempt, run) }
 
-func newFamily(t testing.TB, rng *rand.Rand, steps int) *family {
-	f := &family{t: t, rng: rng}
+func newScenario(t testing.TB, rng *rand.Rand, steps int) *scenario {
+	f := &scenario{t: t, rng: rng}
 	f.start(nil)
 	for range steps {
 		f.step()
@@ -79,9 +81,9 @@ func newFamily(t testing.TB, rng *rand.Rand, steps int) *family {
 	return f
 }
 
-func (f *family) add(e ...entry) { f.records = append(f.records, e...) }
+func (f *scenario) add(e ...entry) { f.records = append(f.records, e...) }
 
-func (f *family) new(m, parent *member, mode string) *turn {
+func (f *scenario) new(m, parent *member, mode string) *turn {
 	a := newActor(f.t, run.NewID(), m.id, "agent-"+m.kind)
 	a.spec.AgentType, a.spec.Mode, a.spec.Attempts, a.spec.ProjectDir = m.kind, mode, f.rng.IntN(
 		3,
@@ -104,14 +106,14 @@ func (f *family) new(m, parent *member, mode string) *turn {
 	}
 	r := &turn{actor: a, of: m, parent: parent, state: "accepted"}
 	if a.spec.CallbackURL != "" {
-		r.hook = run.CallbackPending
+		r.webhook = run.CallbackPending
 	}
 	m.turns = append(m.turns, r)
 	return r
 }
 
-// start begins a session.
-func (f *family) start(parent *member) {
+// start starts a session.
+func (f *scenario) start(parent *member) {
 	m := &member{id: run.NewSessionID(), kind: run.Autonomous, parent: parent, mode: run.AsyncPoll}
 	if f.rng.IntN(4) == 0 {
 		m.id = "ses_own-" + run.NewID()
@@ -131,7 +133,7 @@ func (f *family) start(parent *member) {
 	}
 }
 
-func (f *family) queue(r *turn) {
+func (f *scenario) queue(r *turn) {
 	r.attempt++
 	r.state = "queued"
 	a := r.actor
@@ -143,8 +145,8 @@ func (f *family) queue(r *turn) {
 }
 
 // step does one thing that could be done now.
-func (f *family) step() {
-	here := slices.DeleteFunc(slices.Clone(f.sessions), func(m *member) bool { return m.gone })
+func (f *scenario) step() {
+	here := slices.DeleteFunc(slices.Clone(f.sessions), func(m *member) bool { return m.deleted })
 	if len(here) == 0 {
 		return
 	}
@@ -172,8 +174,8 @@ func (f *family) step() {
 			f.delete(m)
 		}
 	case 4, 5:
-		if len(live) == 0 && len(m.owed) > 0 && m.hears() && m.last != nil {
-			f.tell(m)
+		if len(live) == 0 && len(m.pending) > 0 && m.isResumable() && m.last != nil {
+			f.deliver(m)
 		}
 	case 6: // a late or foreign record
 		r := m.turns[f.rng.IntN(len(m.turns))]
@@ -199,7 +201,7 @@ func (f *family) step() {
 	}
 }
 
-func (f *family) advance(r *turn) {
+func (f *scenario) advance(r *turn) {
 	n := f.rng.IntN(10)
 	switch r.state {
 	case "accepted":
@@ -218,7 +220,7 @@ func (f *family) advance(r *turn) {
 			return
 		}
 		f.add(r.claimed(r.attempt))
-		r.state, r.begun, r.children = "claimed", true, nil
+		r.state, r.wasClaimed, r.children = "claimed", true, nil
 	case "claimed":
 		switch {
 		case n < 2:
@@ -254,8 +256,8 @@ func (f *family) advance(r *turn) {
 	}
 }
 
-// cancel ends what nobody has begun, as a coordinator does.
-func (f *family) cancel(r *turn) {
+// cancel ends what no runner has claimed, as a coordinator does.
+func (f *scenario) cancel(r *turn) {
 	if r.state == "claimed" {
 		return
 	}
@@ -271,26 +273,26 @@ func (f *family) cancel(r *turn) {
 	f.end(r)
 }
 
-func (f *family) end(r *turn) {
+func (f *scenario) end(r *turn) {
 	r.state, r.of.last = "ended", r
 	r.mute = len(r.children) > 0       // a later turn answers
-	for _, child := range r.children { // nobody began the turn that was to tell of them
-		child.told = false
-		if !child.of.gone && !r.of.gone {
-			r.of.owed = append(r.of.owed, child)
+	for _, child := range r.children { // no runner claimed the turn that was to report them
+		child.reported = false
+		if !child.of.deleted && !r.of.deleted {
+			r.of.pending = append(r.of.pending, child)
 		}
 	}
 	r.children = nil
-	if r.calls() && !r.parent.gone {
-		r.parent.owed = append(r.parent.owed, r)
+	if r.calls() && !r.parent.deleted {
+		r.parent.pending = append(r.parent.pending, r)
 	}
 }
 
 func (r *turn) calls() bool { return !r.mute && r.parent != nil && r.spec.Mode == run.AsyncCallback }
 
-// tell is a callback turn: of some or all that are owed.
-func (f *family) tell(m *member) {
-	n := 1 + f.rng.IntN(len(m.owed))
+// deliver is a callback turn: for some or all pending children.
+func (f *scenario) deliver(m *member) {
+	n := 1 + f.rng.IntN(len(m.pending))
 	parent, mode := m.parent, m.mode
 	r := f.new(m, parent, mode)
 	c := run.Callback{V: 1, RunID: r.spec.ID, At: began}
@@ -299,16 +301,16 @@ func (f *family) tell(m *member) {
 		r.spec.IsCallbackTurn = true
 		c.RunID, c.TurnID, c.Next = m.turns[0].spec.ID, r.spec.ID, r.accepted().Body
 	}
-	tellings := m.owed[0].tellings // decision 0014
-	for _, child := range m.owed[:n] {
-		child.told, child.by = true, r
-		child.tellings++
+	deliveries := m.pending[0].deliveries // decision 0014
+	for _, child := range m.pending[:n] {
+		child.reported, child.by = true, r
+		child.deliveries++
 		r.children = append(r.children, child)
 		c.Children = append(c.Children, child.spec.ID)
 	}
-	m.owed = slices.Clone(m.owed[n:])
+	m.pending = slices.Clone(m.pending[n:])
 	records := []entry{
-		{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, tellings), Body: body(f.t, c)},
+		{Subject: subject.Callback(r.part, m.id, r.children[0].spec.ID, deliveries), Body: body(f.t, c)},
 		r.accepted(),
 	}
 	if older {
@@ -317,13 +319,13 @@ func (f *family) tell(m *member) {
 	f.add(records...)
 }
 
-func (f *family) notify(m *member) {
+func (f *scenario) notify(m *member) {
 	for _, r := range m.turns {
-		if r.state != "ended" || r.hook == "" || r.hook == run.CallbackDelivered {
+		if r.state != "ended" || r.webhook == "" || r.webhook == run.CallbackDelivered {
 			continue
 		}
 		status := []string{run.NotifyDelivered, run.NotifyFailed, run.NotifyDead}[f.rng.IntN(3)]
-		if r.hook == run.CallbackDead {
+		if r.webhook == run.CallbackDead {
 			status = run.NotifyAgain
 		}
 		r.notified++
@@ -338,11 +340,11 @@ func (f *family) notify(m *member) {
 		}
 		switch status {
 		case run.NotifyDelivered:
-			r.hook = run.CallbackDelivered
+			r.webhook = run.CallbackDelivered
 		case run.NotifyDead:
-			r.hook = run.CallbackDead
+			r.webhook = run.CallbackDead
 		case run.NotifyAgain:
-			r.hook = run.CallbackPending
+			r.webhook = run.CallbackPending
 		default:
 			n.Next = &began
 		}
@@ -352,50 +354,50 @@ func (f *family) notify(m *member) {
 }
 
 // delete takes a session away, or tries to.
-func (f *family) delete(m *member) {
-	owes := slices.ContainsFunc(m.turns, func(r *turn) bool {
-		waits := r.told && r.by.state != "ended" && !r.by.begun
-		return r.state == "ended" && r.calls() && (!r.told || waits) && !r.parent.gone && r.parent.hears()
+func (f *scenario) delete(m *member) {
+	reports := slices.ContainsFunc(m.turns, func(r *turn) bool {
+		waits := r.reported && r.by.state != "ended" && !r.by.wasClaimed
+		return r.state == "ended" && r.calls() && (!r.reported || waits) && !r.parent.deleted && r.parent.isResumable()
 	})
-	if len(m.open()) > 0 || owes {
-		f.vain = append(f.vain, len(f.records))
+	if len(m.open()) > 0 || reports {
+		f.refused = append(f.refused, len(f.records))
 		f.add(m.turns[0].deleted())
 		return
 	}
 	f.add(m.turns[0].deleted())
-	m.gone = true
+	m.deleted = true
 	for _, p := range f.sessions {
-		p.owed = slices.DeleteFunc(p.owed, func(r *turn) bool { return r.of == m })
+		p.pending = slices.DeleteFunc(p.pending, func(r *turn) bool { return r.of == m })
 	}
 }
 
-// says is what must be seen of a run's callbacks at the end.
-func (r *turn) says() (parent, http string) {
+// callbacks returns what must be seen of a run's callbacks at the end.
+func (r *turn) callbacks() (parent, http string) {
 	switch {
 	case !r.calls():
-	case r.told:
+	case r.reported:
 		parent = run.CallbackDelivered
-	case r.parent.gone || !r.parent.hears():
+	case r.parent.deleted || !r.parent.isResumable():
 		parent = run.CallbackUndeliverable
 	case r.state != "ended":
 		parent = run.CallbackWaiting
 	default:
 		parent = run.CallbackPending
 	}
-	http = r.hook
+	http = r.webhook
 	if r.state != "ended" && http != "" {
 		http = run.CallbackWaiting
 	}
 	return parent, http
 }
 
-// check compares a reducer with what the family knows.
-func (f *family) check(t *testing.T, state *reducer) {
+// check compares a reducer with what the scenario knows.
+func (f *scenario) check(t *testing.T, state *reducer) {
 	t.Helper()
 	for _, m := range f.sessions {
 		s := state.sessions[identOf(sessionPrefix, m.id)]
-		if (s == nil) != m.gone {
-			t.Fatalf("session %s: there %t, gone %t", m.id, s != nil, m.gone)
+		if (s == nil) != m.deleted {
+			t.Fatalf("session %s: there %t, deleted %t", m.id, s != nil, m.deleted)
 		}
 		if s == nil {
 			continue
@@ -404,23 +406,23 @@ func (f *family) check(t *testing.T, state *reducer) {
 			t.Fatalf("session %s: model %q, want %q", m.id, s.binding().Model, m.model)
 		}
 		o, due := state.callbacks.pendingCallback(s, time.Now())
-		if want := len(m.open()) == 0 && len(m.owed) > 0 && m.hears(); due != want ||
+		if want := len(m.open()) == 0 && len(m.pending) > 0 && m.isResumable(); due != want ||
 			due &&
-				(len(o.Children) != len(m.owed) || o.Deliveries != m.owed[0].tellings ||
-					o.Children[0].RunID != m.owed[0].spec.ID) {
+				(len(o.Children) != len(m.pending) || o.Deliveries != m.pending[0].deliveries ||
+					o.Children[0].RunID != m.pending[0].spec.ID) {
 			t.Fatalf(
 				"session %s: due %t with %d children, want %t with %d",
 				m.id,
 				due,
 				len(o.Children),
 				want,
-				len(m.owed),
+				len(m.pending),
 			)
 		}
 		for _, r := range m.turns {
 			row := state.runs[identOf(runPrefix, r.spec.ID)]
-			if row == nil || (row.live == nil) != (r.state == "ended") || row.ClaimedByRunner != r.begun {
-				t.Fatalf("run %s is not %s begun %t: %+v", r.spec.ID, r.state, r.begun, row)
+			if row == nil || (row.live == nil) != (r.state == "ended") || row.ClaimedByRunner != r.wasClaimed {
+				t.Fatalf("run %s is not %s claimed %t: %+v", r.spec.ID, r.state, r.wasClaimed, row)
 			}
 			if row.live != nil && (row.live.snap.UnverifiedSeq != 0) != r.offered {
 				t.Fatalf("run %s: offered %t: %+v", r.spec.ID, r.offered, row.live.snap)
@@ -436,7 +438,7 @@ func (f *family) check(t *testing.T, state *reducer) {
 			if c.http != nil {
 				http = c.http.Status
 			}
-			wantParent, wantHTTP := r.says()
+			wantParent, wantHTTP := r.callbacks()
 			if parent != wantParent || http != wantHTTP {
 				t.Fatalf("run %s calls %q %q, want %q %q", r.spec.ID, parent, http, wantParent, wantHTTP)
 			}

@@ -11,9 +11,9 @@ import (
 	"ao/nats/subject"
 )
 
-// kin checks what must hold of callbacks at any moment. An ended child is listed by one turn that was claimed or waits,
-// or its callback is pending or suppressed, or it has no parent.
-func kin(t *testing.T, f *reducer) {
+// checkCallbacks checks what must hold of callbacks at any moment. An ended child is listed by one turn that was
+// claimed or waits, or its callback is pending or suppressed, or it has no parent.
+func checkCallbacks(t *testing.T, f *reducer) {
 	t.Helper()
 	for _, r := range f.order {
 		if r.Evicted || !r.Callback {
@@ -28,58 +28,59 @@ func kin(t *testing.T, f *reducer) {
 				}
 			}
 		}
-		owed := r.live == nil && !r.Reported && p != nil
-		if owed != (listed == 1) || listed > 1 || owed && r.Suppressed != slices.Contains(f.trees.suppressing[p], r) ||
-			owed && !r.Suppressed && !f.pending[p] {
-			t.Fatalf("run %s: owed %t, %d times in its parent's list", r.runID(), owed, listed)
+		pending := r.live == nil && !r.Reported && p != nil
+		if pending != (listed == 1) || listed > 1 ||
+			pending && r.Suppressed != slices.Contains(f.trees.suppressing[p], r) ||
+			pending && !r.Suppressed && !f.pending[p] {
+			t.Fatalf("run %s: pending %t, %d times in its parent's list", r.runID(), pending, listed)
 		}
 		if r.Reported && r.turn != nil && !r.turn.Evicted && !r.turn.ClaimedByRunner &&
 			(r.turn.live == nil || !slices.Contains(r.turn.live.children, r)) {
-			t.Fatalf("run %s is told by a turn that ended before it began", r.runID())
+			t.Fatalf("run %s is reported by a turn that ended unclaimed", r.runID())
 		}
 	}
 	for p := range f.pending {
 		if p.runs == 0 || len(p.pending) == 0 {
-			t.Fatalf("session %s owes nothing or is gone", p.sessionID())
+			t.Fatalf("session %s has no callbacks or is deleted", p.sessionID())
 		}
 	}
 	belowIndexed(t, f)
 }
 
-func families(t testing.TB, rng *rand.Rand, n int) (all []*family) {
+func scenarios(t testing.TB, rng *rand.Rand, n int) (all []*scenario) {
 	for range n {
-		all = append(all, newFamily(t, rng, 10+rng.IntN(150)))
+		all = append(all, newScenario(t, rng, 10+rng.IntN(150)))
 	}
 	return all
 }
 
-func recordsOf(all []*family) (records [][]entry) {
+func recordsOf(all []*scenario) (records [][]entry) {
 	for _, f := range all {
 		records = append(records, f.records)
 	}
 	return records
 }
 
-func TestFamiliesAgreeWithTheirModel(t *testing.T) {
+func TestScenariosAgreeWithTheirModel(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 11))
-		one := newFamily(t, rng, 10+rng.IntN(200))
+		one := newScenario(t, rng, 10+rng.IntN(200))
 		f := blank()
 		for i, e := range one.records {
 			if _, err := f.apply(message(i+1, e)); err != nil {
 				t.Fatal(err)
 			}
 			agree(t, f)
-			kin(t, f)
+			checkCallbacks(t, f)
 		}
 		one.check(t, f)
 	}
 }
 
-func TestRepetitionReplayAndPermutationOfFamilies(t *testing.T) {
+func TestRepetitionReplayAndPermutationOfScenarios(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 12))
-		all := families(t, rng, 3)
+		all := scenarios(t, rng, 3)
 		records := interleave(rng, recordsOf(all))
 		once, again := blank(), blank()
 		for i, e := range records {
@@ -108,7 +109,7 @@ func TestRepetitionReplayAndPermutationOfFamilies(t *testing.T) {
 func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 	for seed := range uint64(natstest.Load(60, 200)) {
 		rng := rand.New(rand.NewPCG(seed, 13))
-		records := tidy(rng, families(t, rng, 3))
+		records := tidy(rng, scenarios(t, rng, 3))
 		n := 1 + rng.IntN(len(records))
 		j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 		for i, e := range records[:n] {
@@ -116,7 +117,7 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 		}
 		first, purged := uint64(1), map[uint64]bool{}
 		for range 1 + rng.IntN(3) {
-			before := promises(j.reducer)
+			before := openWork(j.reducer)
 			if late := j.LateRecords(); rng.IntN(2) == 0 && len(late) > 0 { // as a coordinator does
 				gone := late[rng.IntN(len(late))]
 				purged[gone.Seq] = true
@@ -130,9 +131,9 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 			first = cut
 			j.Forget(cut)
 			agree(t, j.reducer)
-			kin(t, j.reducer)
-			if after := promises(j.reducer); after != before {
-				t.Fatalf("seed %d: truncation touched what is open or owed:\n%s", seed, differ(after, before))
+			checkCallbacks(t, j.reducer)
+			if after := openWork(j.reducer); after != before {
+				t.Fatalf("seed %d: truncation touched what is open or pending:\n%s", seed, differ(after, before))
 			}
 			anew := blank()
 			for i := int(cut) - 1; i < n; i++ {
@@ -159,7 +160,7 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 	}
 }
 
-// requeued tells whether a record queues a run again that was truncated.
+// requeued reports whether a record queues a run again that was truncated.
 func requeued(f *reducer, before []entry, e entry) bool {
 	rec, err := subject.Parse(e.Subject)
 	return err == nil && rec.Kind == subject.QueuedKind && f.runs[identOf(runPrefix, rec.Run)] == nil &&
@@ -169,13 +170,13 @@ func requeued(f *reducer, before []entry, e entry) bool {
 		})
 }
 
-// tidy interleaves families without the deletions that were in vain: a coordinator takes those away.
-func tidy(rng *rand.Rand, all []*family) []entry {
+// tidy interleaves scenarios without the deletions that had no effect: a coordinator takes those away.
+func tidy(rng *rand.Rand, all []*scenario) []entry {
 	var histories [][]entry
 	for _, f := range all {
 		var kept []entry
 		for i, e := range f.records {
-			if !slices.Contains(f.vain, i) {
+			if !slices.Contains(f.refused, i) {
 				kept = append(kept, e)
 			}
 		}
@@ -184,9 +185,9 @@ func tidy(rng *rand.Rand, all []*family) []entry {
 	return interleave(rng, histories)
 }
 
-// promises are what truncation must not touch. These are the runs that have not ended, with the executor sessions that
+// openWork are what truncation must not touch. These are the runs that have not ended, with the executor sessions that
 // they continue, and all due callbacks and webhooks.
-func promises(f *reducer) string {
+func openWork(f *reducer) string {
 	j := over(f)
 	var lines []string
 	for r := f.head; r != nil; r = r.live.next {
@@ -194,11 +195,11 @@ func promises(f *reducer) string {
 	}
 	for _, o := range j.DueCallbacks() {
 		for _, c := range o.Children {
-			lines = append(lines, o.Session+" is told of "+c.RunID)
+			lines = append(lines, o.Session+" is to be called back for "+c.RunID)
 		}
 	}
 	for _, h := range j.DueWebhooks(all(began.Add(time.Hour))) {
-		lines = append(lines, "receiver is told of "+h.RunID)
+		lines = append(lines, "webhook of "+h.RunID)
 	}
 	return sorted(lines)
 }
