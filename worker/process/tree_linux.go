@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -62,7 +63,8 @@ func runEnded(pid int, until time.Time) bool {
 	for none := 0; none < 3; time.Sleep(time.Millisecond) {
 		var err error
 		env, err = os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if err != nil || len(env) > 0 {
+		// While a process ends, its environment is empty, or reading it fails with ESRCH: kernels differ.
+		if err != nil && !errors.Is(err, syscall.ESRCH) || len(env) > 0 {
 			break
 		}
 		if hasNoEnviron(pid) { // also true for an instant before a process gets its environment
@@ -118,9 +120,10 @@ func sweep(timeout time.Duration) {
 		for _, pid := range orphans() {
 			switch {
 			case zombie(pid):
+				others = true // whoever waits for it
 				if killed[pid] || marks.sole.Load() {
 					if n, _ := syscall.Wait4(pid, nil, syscall.WNOHANG, nil); n == pid {
-						left, others = left || killed[pid], true
+						left = left || killed[pid]
 					}
 				}
 			case killed[pid]:
@@ -133,6 +136,9 @@ func sweep(timeout time.Duration) {
 					syscall.Kill(pid, syscall.SIGKILL)
 				}
 				maps.Copy(killed, tree)
+			default:
+				state, _ := stateAndGroup(pid)
+				others = others || state == 0 || state == 'Z' || state == 'X' // it has ended in this pass
 			}
 		}
 		if !left && !(others && again) || time.Now().After(deadline) {
