@@ -1,7 +1,6 @@
 package projection
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/clock"
 	"ao/shared/fault"
 )
 
@@ -45,26 +45,32 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 		After(time.Second)
 }
 
-// inHistory refuses a position that nothing kept has reached: it belongs to another history.
+// inHistory refuses a position that RUNS or EVENTS do not reach within a second: it belongs to another history. The
+// leader of a cluster may apply a message later than the replica that has shown it.
 func (x *Feed) inHistory(ctx context.Context, p position) error {
-	if p.runs > x.p.Seq() {
-		runs, err := x.records.State(ctx)
-		if err != nil || p.runs > runs.Last {
-			return cmp.Or(err, error(beyond(p)))
-		}
-	}
-	if p.events > 0 {
-		events, err := x.records.StreamState(ctx, subject.Events)
-		if err != nil || p.events > events.Last {
-			return cmp.Or(err, error(beyond(p)))
+	asking, cancel := context.WithTimeout(ctx, behind)
+	defer cancel()
+	for !x.reaches(asking, p) {
+		if !clock.Sleep(asking, behind/5) {
+			return fault.New(fault.Conflict, "position_unknown", "Position "+p.String()+" is beyond the end of the "+
+				"history: leave after out, and read again from the start").With("field", "after")
 		}
 	}
 	return nil
 }
 
-func beyond(p position) *fault.Fault {
-	return fault.New(fault.Conflict, "position_unknown", "Position "+p.String()+
-		" is beyond the end of the history: leave after out, and read again from the start").With("field", "after")
+// reaches reports whether RUNS and EVENTS reach a position, or NATS does not say.
+func (x *Feed) reaches(ctx context.Context, p position) bool {
+	if p.runs > x.p.Seq() {
+		if runs, err := x.records.State(ctx); err == nil && p.runs > runs.Last {
+			return false
+		}
+	}
+	if p.events == 0 {
+		return true
+	}
+	events, err := x.records.StreamState(ctx, subject.Events)
+	return err != nil || p.events <= events.Last
 }
 
 // ParsePosition reads a position as readers send it: <runs>, or the id of a live stream's item, <runs>-<events>, of

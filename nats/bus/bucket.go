@@ -227,7 +227,7 @@ func (k *Bucket) newest(ctx context.Context) (rev uint64, err error) {
 
 // Watch calls f with every existing key, then with every change, until ctx ends or f fails. listed is the
 // result of an earlier List: f then gets only the differences. A full list every minute and after each
-// reconnect recovers missed changes. f gets a revision once, and a deletion perhaps often, also of keys it never got.
+// reconnect recovers missed changes. f gets each revision once, also deletions of keys that it never got.
 func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Change) error) error {
 	w := watcher{Bucket: k, f: f, known: make(map[string]uint64, len(listed))}
 	for key, v := range listed {
@@ -260,7 +260,7 @@ func (k *Bucket) Watch(ctx context.Context, listed map[string]Value, f func(Chan
 type watcher struct {
 	*Bucket
 	f      func(Change) error
-	known  map[string]uint64 // the keys that f got, with their revisions
+	known  map[string]uint64 // the revisions that f got, also of deletions
 	seen   map[string]bool   // the keys of this round's list
 	listed bool              // this round's list is complete
 }
@@ -280,12 +280,8 @@ func (w *watcher) round(ctx context.Context, timeout time.Duration) error {
 	return err
 }
 
-// apply passes a change to f unless f has it.
+// apply passes a change to f unless f has it. A deletion is passed as well if f never got the key: f may have put it.
 func (w *watcher) apply(c Change) error {
-	if c.Deleted { // also of a key that f got from elsewhere: it may have put it
-		delete(w.known, c.Key)
-		return w.f(c)
-	}
 	if !w.listed {
 		w.seen[c.Key] = true
 	}

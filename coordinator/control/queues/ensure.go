@@ -31,8 +31,8 @@ func (s *Table) Ensure(ctx context.Context, name string, w runnerapi.RoutingKey,
 		if err != nil {
 			return "", err
 		}
-		if _, err := s.cfg.Entries.Create(ctx, name, value); err == nil {
-			s.put(name, value)
+		if rev, err := s.cfg.Entries.Create(ctx, name, value); err == nil {
+			s.put(name, value, rev)
 		} else if !errors.Is(err, bus.ErrTaken) {
 			return "", bus.WriteUnanswered(err)
 		} else if err := s.refresh(ctx, name); err != nil {

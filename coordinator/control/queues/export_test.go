@@ -52,7 +52,7 @@ func (s *Table) Retire(ctx context.Context, name string) (gone bool, err error) 
 
 func (s *Table) Close(ctx context.Context, name string) error { return s.close(ctx, name) }
 
-func (s *Table) Put(name string, value []byte) { s.put(name, value) }
+func (s *Table) Put(name string, value []byte, rev uint64) { s.put(name, value, rev) }
 
 // Anew is a controller that has looked at nothing yet.
 func (t *Controller) Rebuilds() *Controller { return NewController(t.cfg) }

@@ -47,6 +47,7 @@ type Table struct {
 
 	mu      sync.RWMutex // held while the projection is asked, never the reverse
 	all     map[string]queue
+	revs    map[string]uint64        // their revisions in the bucket
 	making  map[string]queue         // being made by this process; they count
 	made    map[string]*atomic.Int64 // whose consumer this process has seen: when it was last asked for
 	closing map[string]time.Time     // whose entry this process has removed, and whose consumer may still exist
@@ -54,8 +55,8 @@ type Table struct {
 
 // New returns an empty Table. Watch fills it.
 func New(cfg Config) *Table {
-	return &Table{cfg: cfg, all: map[string]queue{}, making: map[string]queue{}, made: map[string]*atomic.Int64{},
-		closing: map[string]time.Time{}}
+	return &Table{cfg: cfg, all: map[string]queue{}, revs: map[string]uint64{}, making: map[string]queue{},
+		made: map[string]*atomic.Int64{}, closing: map[string]time.Time{}}
 }
 
 // queue is an entry of bucket `lanes`: what its runs demand.
@@ -74,16 +75,20 @@ func (s *Table) Read() bool { return s.read.Load() }
 
 // Watch reads the bucket and follows it until ctx ends.
 func (s *Table) Watch(ctx context.Context) error {
-	return s.cfg.Entries.Mirror(ctx, s.cfg.Consumers.Insist,
-		func(name string, value []byte, _ uint64) { s.put(name, value) }, func() { s.read.Store(true) })
+	return s.cfg.Entries.Mirror(ctx, s.cfg.Consumers.Insist, s.put, func() { s.read.Store(true) })
 }
 
-// put takes over an entry of bucket `lanes`; nil: it was removed.
-func (s *Table) put(name string, value []byte) {
+// put takes over revision rev of an entry of bucket `lanes`; nil: it was removed. A watch may be late, so what is older
+// than the revision known is ignored. Revision 0: the bucket has no trace of it.
+func (s *Table) put(name string, value []byte, rev uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if rev != 0 && rev < s.revs[name] {
+		return
+	}
 	if value == nil {
 		delete(s.all, name)
+		delete(s.revs, name)
 		delete(s.made, name)
 		return
 	}
@@ -92,7 +97,7 @@ func (s *Table) put(name string, value []byte) {
 		s.cfg.Log.Error("stored queue is unreadable", "queue", name, "err", err)
 		return
 	}
-	s.all[name] = q
+	s.all[name], s.revs[name] = q, rev
 }
 
 // Want returns what a queue stands for.
@@ -116,11 +121,11 @@ func (s *Table) Wants() map[string]runnerapi.RoutingKey {
 
 // refresh reads an entry again: another coordinator may just have made or removed it.
 func (s *Table) refresh(ctx context.Context, name string) error {
-	value, _, err := s.cfg.Entries.Get(ctx, name)
+	value, rev, err := s.cfg.Entries.Get(ctx, name)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return err
 	}
-	s.put(name, value)
+	s.put(name, value, rev)
 	return nil
 }
 
@@ -168,7 +173,7 @@ func (s *Table) retire(ctx context.Context, name string) error {
 	} else if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return err
 	}
-	s.put(name, nil)
+	s.put(name, nil, 0)
 	if err == nil {
 		s.mu.Lock()
 		s.closing[name] = time.Now()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/control/queues"
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
@@ -199,7 +200,7 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	natstest.Until(t, "the other has heard of it", func() bool { return !late.Queues.IsMade(name) })
 	again() // as if it had not
 	second := coordinatortest.Submit(t, late, body, "")
-	late.Queues.Put(name, nil) // now it has
+	late.Queues.Put(name, nil, 0) // now it has
 	before, err := goes.Bus.TaskQueueState(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -212,6 +213,29 @@ func TestAQueueIsNotClosedOverARun(t *testing.T) {
 	}
 	taking(t, natstest.Open(t, s), r)
 	natstest.Until(t, "the run is done", func() bool { return goes.History.Ended(second.RunID) })
+}
+
+// TestAnOldDeletionRemovesNoQueue: a watch may report the deletion of an earlier entry after the new one was made.
+func TestAnOldDeletionRemovesNoQueue(t *testing.T) {
+	t.Parallel()
+	s := queues.New(queues.Config{Log: natstest.Log(t)})
+	for _, step := range []struct {
+		value string
+		rev   uint64
+		want  bool
+	}{
+		{`{"type":"procedural","tags":["a"]}`, 6, true}, {"", 5, true}, {"", 7, false},
+		{`{"type":"procedural","tags":["a"]}`, 8, true}, {"", 0, false}, // the bucket has no trace of it
+	} {
+		var value []byte
+		if step.value != "" {
+			value = []byte(step.value)
+		}
+		s.Put("q", value, step.rev)
+		if _, got := s.Want("q"); got != step.want {
+			t.Errorf("after %q of revision %d: got %v, want %v", step.value, step.rev, got, step.want)
+		}
+	}
 }
 
 // Two coordinators create and remove queues at once. One may remove a queue at the moment when the other queues a run

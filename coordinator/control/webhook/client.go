@@ -38,12 +38,18 @@ type Config struct {
 
 // Client delivers webhooks.
 type Client struct {
-	Policy
+	policy   Policy
 	keys     [][]byte
 	timeout  time.Duration
 	resolver *net.Resolver
 	http     *http.Transport // without an http.Client around it, which would follow redirects
 }
+
+// Check returns why webhooks may not go to a URL (Policy.Check).
+func (c *Client) Check(rawURL string) error { return c.policy.Check(rawURL) }
+
+// Enabled reports whether there can be webhooks at all (Policy.Enabled).
+func (c *Client) Enabled() bool { return c.policy.Enabled() }
 
 // New returns a client for a valid policy.
 func New(c Config) (*Client, error) {
@@ -51,7 +57,7 @@ func New(c Config) (*Client, error) {
 		return nil, err
 	}
 	cl := &Client{
-		Policy:   c.Policy,
+		policy:   c.Policy,
 		timeout:  cmp.Or(c.Timeout, 15*time.Second),
 		resolver: cmp.Or(c.Resolver, net.DefaultResolver),
 	}
@@ -77,7 +83,7 @@ type Attempt struct {
 // Deliver posts a JSON body once, in ctx's trace if it has one. All tries of a message have the same id; at is the time
 // of this try. If ctx ends meanwhile, the attempt says nothing about the receiver.
 func (c *Client) Deliver(ctx context.Context, rawURL, id string, at time.Time, body []byte) Attempt {
-	u, err := c.Policy.target(rawURL) // again: the configuration may have changed since the URL was accepted
+	u, err := c.policy.target(rawURL) // again: the configuration may have changed since the URL was accepted
 	if err != nil {
 		return Attempt{Reason: fault.Of(err).Message}
 	}
@@ -134,9 +140,9 @@ func (c *Client) dial(ctx context.Context, network, hostport string) (net.Conn, 
 	if err != nil {
 		return nil, err
 	}
-	allowed := c.Policy.allows
+	allowed := c.policy.allows
 	if ctx.Value(schemeKey{}) == "http" { // without TLS only to networks that are named
-		allowed = c.Policy.allowsPrivate
+		allowed = c.policy.allowsPrivate
 	}
 	addrs := []netip.Addr{}
 	if a, err := netip.ParseAddr(host); err == nil {
