@@ -39,19 +39,20 @@ func TestBadLines(t *testing.T) {
 		{"me admin " + hash + " created=2026-01-02T03:04:05Z expires=2027-01-02T03:04:05Z", ""},
 		{"# x\nme admin", `line 2: 2 words where a token has at least three; ` + example},
 		{"me admin aot_SECRET",
-			`line 1: the third word of token "me" is not a hash (sha256: and 64 hexadecimal digits); ` + example},
+			`line 1: the third word is not a hash (sha256: and 64 hexadecimal digits); ` + example},
 		{"me admin sha256:abc",
-			`line 1: the third word of token "me" is not a hash (sha256: and 64 hexadecimal digits); ` + example},
+			`line 1: the third word is not a hash (sha256: and 64 hexadecimal digits); ` + example},
 		{"me admin " + NewToken(), `line 1: it contains a token, and only the hash of one may be there; ` + example},
-		{"me root " + hash, `line 1: scope "root": use read, run or admin`},
-		{"m/e admin " + hash, `line 1: name "m/e": use 1 to 64 letters, digits, '.', '_' or '-', beginning with a ` +
-			`letter or digit`},
+		{"me root " + hash, `line 1: the second word is not a list of scopes such as read,run; ` + example},
+		{"me " + NewToken()[5:] + " " + hash,
+			`line 1: the second word is not a list of scopes such as read,run; ` + example},
+		{"m/e admin " + hash, `line 1: the first word is not a name (1 to 64 letters, digits, '.', '_' or '-'); ` +
+			example},
 		{"a run " + hash + "\n\na read " + hash, `line 3: token "a" is in line 1 already; give each its ` +
 			`own name`},
-		{"a run " + hash + " expires=tomorrow", `line 1: token "a": expires="tomorrow" is not a time such as ` +
-			`2026-01-31T12:00:00Z`},
-		{"a run " + hash + " colour=red", `line 1: token "a": only created= and expires= may follow the hash; ` +
+		{"a run " + hash + " expires=tomorrow", `line 1: expires= is not a time such as 2026-01-31T12:00:00Z; ` +
 			example},
+		{"a run " + hash + " colour=red", `line 1: only created= and expires= may follow the hash; ` + example},
 		{"a run " + hash + strings.Repeat(" ", 1<<17), `after 0 tokens: bufio.Scanner: token too long`},
 	} {
 		_, err := parseTokens([]byte(tt.text))

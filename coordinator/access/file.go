@@ -67,7 +67,7 @@ func CheckName(name string) error {
 // example describes a valid line.
 const example = "write: NAME SCOPES sha256:HASH [created=TIME] [expires=TIME], as 'ao tokens create' does"
 
-// readLine parses a line with a token.
+// readLine parses a line with a token. Errors name the word and do not show it: it may be a token, or a part of one.
 func readLine(line string) (e Entry, err error) {
 	if secret.MatchString(line) {
 		return e, fmt.Errorf("it contains a token, and only the hash of one may be there; %s", example)
@@ -77,18 +77,17 @@ func readLine(line string) (e Entry, err error) {
 		return e, fmt.Errorf("%d words where a token has at least three; %s", len(words), example)
 	}
 	e.Name, e.Scopes = words[0], words[1]
-	if err := CheckName(e.Name); err != nil {
-		return e, err
+	if CheckName(e.Name) != nil {
+		return e, fmt.Errorf("the first word is not a name (1 to 64 letters, digits, '.', '_' or '-'); %s", example)
 	}
 	e.Scope, err = ReadScopes(e.Scopes)
 	if err != nil {
-		return e, err
+		return e, fmt.Errorf("the second word is not a list of scopes such as read,run; %s", example)
 	}
 	digits, ok := strings.CutPrefix(words[2], "sha256:")
 	hash, err := hex.DecodeString(digits)
-	if !ok || err != nil || len(hash) != sha256.Size { // not shown: it may be a token that somebody wrote there
-		return e, fmt.Errorf("the third word of token %q is not a hash (sha256: and 64 hexadecimal digits); %s", e.Name,
-			example)
+	if !ok || err != nil || len(hash) != sha256.Size {
+		return e, fmt.Errorf("the third word is not a hash (sha256: and 64 hexadecimal digits); %s", example)
 	}
 	copy(e.Hash[:], hash)
 	for _, word := range words[3:] {
@@ -96,9 +95,9 @@ func readLine(line string) (e Entry, err error) {
 		at, err := time.Parse(time.RFC3339, value)
 		switch {
 		case key != "created" && key != "expires":
-			return e, fmt.Errorf("token %q: only created= and expires= may follow the hash; %s", e.Name, example)
+			return e, fmt.Errorf("only created= and expires= may follow the hash; %s", example)
 		case err != nil:
-			return e, fmt.Errorf("token %q: %s=%.40q is not a time such as 2026-01-31T12:00:00Z", e.Name, key, value)
+			return e, fmt.Errorf("%s= is not a time such as 2026-01-31T12:00:00Z; %s", key, example)
 		case key == "created":
 			e.Created = at
 		default:

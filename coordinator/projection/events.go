@@ -344,7 +344,7 @@ func (x *Feed) Events(ctx context.Context, session, after string, limit int,
 	if err := ctx.Err(); err != nil {
 		return nil, "", fmt.Errorf("events of %s: %w", session, err)
 	}
-	if len(g.list) == 0 {
+	if p.runs > x.p.Seq() || g.p.events == p.events {
 		err = x.inHistory(ctx, p)
 	}
 	return g.list, g.p.String(), err

@@ -46,6 +46,7 @@ type Needs struct {
 		SendStop(ctx context.Context, a projection.Active) // sends once; the lease controller repeats it
 	}
 	Damaged func(seq uint64) bool // whether records after that one may have been lost
+	Held    func() error          // while the runs that a damage affects are not known
 	Spans   *trace.Tracer
 	Log     *slog.Logger
 }
@@ -105,6 +106,9 @@ func (e *EndWriter) FailLost(ctx context.Context, a projection.Active, why strin
 		return e.AppendCarriedEnd(ctx, now)
 	}
 	if e.Damaged(a.ClaimSeq) && !a.Stopping {
+		if err := e.Held(); err != nil { // the damage counts the run first
+			return err
+		}
 		return e.FailDamaged(ctx, a, "no heartbeat names it")
 	}
 	status := run.Failed

@@ -109,7 +109,7 @@ func TestPositions(t *testing.T) {
 		t.Errorf("after the end: got %v, want no event", page.Events)
 	}
 	recorded, reported, _ := strings.Cut(end, "-")
-	for _, beyond := range []string{"999999-" + reported, recorded + "-999999"} {
+	for _, beyond := range []string{"999999-" + reported, recorded + "-999999", "999999-0", "0-999999"} {
 		if m := s.get(events + beyond).want(409); m["error"] != "position_unknown" || m["field"] != "after" {
 			t.Errorf("after %s: got %v, want position_unknown", beyond, m)
 		}

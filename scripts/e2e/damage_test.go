@@ -64,9 +64,9 @@ func TestADamageIsAcceptedOrRestored(t *testing.T) {
 	}
 	s.until("ao verify names the damage", func() bool {
 		out, _, code := s.ao("verify")
-		return code == 1 && strings.Contains(out, "1 record is missing (not accepted)")
+		return code == 1 && strings.Contains(out, "1 record is missing (not accepted)") &&
+			strings.Contains(out, "1 runs failed with history_damaged")
 	})
-	// Where a heartbeat has just named the run, it fails with its lease, and the damage does not count it.
 	if r := s.ended(last); r.at("error.error") != "history_damaged" {
 		t.Errorf("the run without its end: %s", r.text)
 	}

@@ -236,7 +236,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		ListeningFor: hearing.Listening}
 	torn := record.NewCrashRepair(careful, h, reads, c.mark, log)
 	ends := record.NewEndWriter(record.Needs{Records: records, Stream: careful, History: h, Barrier: reads,
-		Heartbeats: hearing, Stopper: commands, Damaged: c.mark.Affects, Log: log})
+		Heartbeats: hearing, Stopper: commands, Damaged: c.mark.Affects, Held: c.mark.Held, Log: log})
 	c.leases = lease.New(lease.Config{History: h, Ends: ends, Heartbeats: hearing, Commands: struct {
 		*runners.Commander
 		*runners.Registry

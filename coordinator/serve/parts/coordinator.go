@@ -197,7 +197,7 @@ func (c *Coordinator) wireRecords() {
 	c.torn = record.NewCrashRepair(c.guarded, c.History, c.reads, c.Highwater, c.log)
 	c.ends = record.NewEndWriter(record.Needs{
 		Records: c.records, Stream: c.guarded, History: c.History, Barrier: c.reads, Heartbeats: c.Hearing,
-		Stopper: c.commands, Damaged: c.Highwater.Affects,
+		Stopper: c.commands, Damaged: c.Highwater.Affects, Held: c.Highwater.Held,
 		Spans: c.Trace, Log: c.log,
 	})
 }

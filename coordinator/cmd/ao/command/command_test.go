@@ -110,6 +110,8 @@ func TestUsage(t *testing.T) {
 		{"show nine", `"nine" is not the id of a run (run_…) or session (ses_…)`},
 		{"wait ses_1", "run_id"},
 		{"stop ../runs", "is not the id of a run"},
+		{"stop --agent= --status running --yes", "ao: --agent is empty: give a value, or leave it out\n"},
+		{"run a --idempotency-key=", "--idempotency-key is empty"},
 		{"agents show a/b", "agent \"a/b\""},
 		{"agents update a", "nothing to change"},
 		{"runners delete x", "is not the id of a runner (rnr_…)"},

@@ -82,6 +82,7 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "ao", Short: "Start runs of agents, follow them, get their results", Long: about,
 		SilenceErrors: true, SilenceUsage: true, DisableAutoGenTag: true, Version: version.Current(),
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return checkFilled(c.Flags()) },
 	}
 	root.SetVersionTemplate(version.Line("ao"))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
@@ -129,6 +130,16 @@ func checkShells(root *cobra.Command) {
 		return fmt.Errorf("unknown shell %q; use one of %s", args[0], strings.Join(names, ", "))
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+}
+
+// checkFilled refuses flags with an empty text: an unset variable of a script must not mean "all".
+func checkFilled(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usagef("--%s is empty: give a value, or leave it out", f.Name)
+		}
+	})
+	return err
 }
 
 // flagError describes an error of a flag without Go's parser messages.
