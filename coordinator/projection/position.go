@@ -48,19 +48,22 @@ func (w *Follower) WaitPosition(ctx context.Context, seq uint64) error {
 // inHistory refuses a position that RUNS or EVENTS do not reach within a second: it belongs to another history. The
 // leader of a cluster may apply a message later than the replica that has shown it.
 func (x *Feed) inHistory(ctx context.Context, p position) error {
-	asking, cancel := context.WithTimeout(ctx, behind)
-	defer cancel()
-	for !x.reaches(asking, p) {
-		if !clock.Sleep(asking, behind/5) {
+	for until := time.Now().Add(behind); !x.reaches(ctx, p); {
+		if time.Now().After(until) {
 			return fault.New(fault.Conflict, "position_unknown", "Position "+p.String()+" is beyond the end of the "+
 				"history: leave after out, and read again from the start").With("field", "after")
+		}
+		if !clock.Sleep(ctx, behind/5) {
+			return ctx.Err()
 		}
 	}
 	return nil
 }
 
-// reaches reports whether RUNS and EVENTS reach a position, or NATS does not say.
+// reaches reports whether RUNS and EVENTS reach a position, or NATS does not say within a second.
 func (x *Feed) reaches(ctx context.Context, p position) bool {
+	ctx, cancel := context.WithTimeout(ctx, behind)
+	defer cancel()
 	if p.runs > x.p.Seq() {
 		if runs, err := x.records.State(ctx); err == nil && p.runs > runs.Last {
 			return false

@@ -218,7 +218,7 @@ func TestBadTokenFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ file, want string }{
-		{bad, "line 2: the third word of token \"me\" is not a hash"},
+		{bad, "line 2: the third word is not a hash"},
 		{filepath.Join(dir, "none"), "the file does not exist; create it with: ao tokens create --file"},
 		{dir, "cannot be read"},
 	} {
