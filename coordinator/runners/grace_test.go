@@ -60,6 +60,30 @@ func TestWhatEndsAGrace(t *testing.T) {
 	}
 }
 
+// A bucket's watch may bring a registration after this process has removed it. It does not come back.
+func TestARemovedRunnerDoesNotComeBack(t *testing.T) {
+	t.Parallel()
+	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
+	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, one)
+	bye(t, c, one)
+	value, rev, err := c.Registry.Bucket().Get(t.Context(), one.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Drain(t.Context(), one.ID()); err != nil {
+		t.Fatal(err)
+	}
+	c.Registry.Put(one.ID(), value, rev) // the watch is late
+	if _, ok := c.Registry.Runner(one.ID()); ok {
+		t.Error("the removed runner is registered again")
+	}
+	coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("a"))) // the same identity
+	if m, ok := c.Registry.Runner(one.ID()); !ok || m.Instance != "two" {
+		t.Errorf("after it has registered again: %v, instance %q", ok, m.Instance)
+	}
+}
+
 // Another profile may have a name, with the same definition, as soon as the grace is over. That the runner which left
 // is removed afterwards takes nothing from it.
 func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {

@@ -37,6 +37,7 @@ type Registry struct {
 
 	mu             sync.RWMutex
 	members        map[string]*member
+	removed        tombstones
 	owners         map[string]owner // of the agents' names
 	ownersRevision uint64
 	// whether an online runner matches, by queue; cleared when a runner changes, and after cacheTTL
@@ -49,7 +50,8 @@ type Registry struct {
 func New(cfg Config) *Registry {
 	departed := &Departures{within: cfg.NoMatch, StartedAt: time.Now(), hosts: map[[2]string]time.Time{},
 		agents: map[string]time.Time{}}
-	return &Registry{cfg: cfg, Departed: departed, members: map[string]*member{}, matched: map[string]bool{}}
+	return &Registry{cfg: cfg, Departed: departed, members: map[string]*member{}, removed: tombstones{},
+		matched: map[string]bool{}}
 }
 
 // Loaded reports whether the bucket has been read.
@@ -105,7 +107,11 @@ func put(r *Registry, id string, value []byte, rev uint64, newest bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, ok := r.members[id]
-	if ok && !newest && rev != 0 && rev <= old.rev {
+	known := r.removed[id].rev
+	if ok {
+		known = old.rev
+	}
+	if !newest && rev != 0 && rev <= known {
 		return
 	}
 	defer r.dropCache()
@@ -114,6 +120,7 @@ func put(r *Registry, id string, value []byte, rev uint64, newest bool) {
 			r.Departed.add(old.Runner)
 		}
 		delete(r.members, id)
+		r.removed.add(id, rev)
 		return
 	}
 	m.size = len(value)
