@@ -20,7 +20,8 @@ func TestRunsCanBeSplit(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	server := natstest.Server(t)
-	b, err := bus.Open(natstest.Conn(t, server), bus.Config{MaxBytes: 64 << 20}) // there is room for two on any disk
+	b, err := bus.Open(natstest.Conn(t, server), bus.Config{MaxBytes: 64 << 20, // there is room for two on any disk
+		OnSetup: server.UpdateStaging})
 	if err != nil {
 		t.Fatal(err)
 	}
