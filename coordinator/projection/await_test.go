@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Who waits for a record that NATS has lost does not make others believe that what takes its sequence is read.
-func TestAWaitBeyondTheEndMisleadsNobody(t *testing.T) {
+// Waiting for a record that NATS has lost does not make others believe that the record at its sequence was read.
+func TestWaitBeyondTheEndOfTheStream(t *testing.T) {
 	b := start(t, Config{})
 	if err := b.Await(t.Context(), b.write(b.actor(run.NewSessionID()).queued(1))); err != nil {
 		t.Fatal(err)
@@ -40,8 +40,8 @@ func TestAWaitBeyondTheEndMisleadsNobody(t *testing.T) {
 	}
 }
 
-// What this process wrote is waited for, and no longer once NATS has lost it.
-func TestOwnRecordsOfALostHistoryAreNotWaitedFor(t *testing.T) {
+// What this process wrote is waited for, until NATS has lost it.
+func TestOwnWritesOfALostHistoryAreNotWaitedFor(t *testing.T) {
 	server := natstest.Server(t)
 	js, err := jetstream.New(natstest.Conn(t, server))
 	if err != nil {
@@ -74,8 +74,8 @@ func TestOwnRecordsOfALostHistoryAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// A projection that has not read all says of no run that there is none.
-func TestNobodyIsUnknownBeforeAllIsRead(t *testing.T) {
+// A projection that has not caught up never answers that a run does not exist.
+func TestNoRunIsUnknownBeforeCatchingUp(t *testing.T) {
 	j := joined(natstest.Bus(t), Config{Log: natstest.Log(t)})
 	if _, err := j.Get(t.Context(), run.NewID()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("a run: %v", err)

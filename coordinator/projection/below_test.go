@@ -64,7 +64,7 @@ func TestBelowCountsAndNamesTheOldest(t *testing.T) {
 }
 
 // A change gets in between the steps: it need not wait until all runs below a session are counted.
-func TestBelowLetsOthersIn(t *testing.T) {
+func TestBelowReleasesTheLock(t *testing.T) {
 	j, top, _ := widely(t, 50*belowStep)
 	for range 5 { // the writer may be late
 		var times int

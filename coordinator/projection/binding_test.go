@@ -7,10 +7,10 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestWhereASessionCanGoOn: the records that bound a session may be truncated. Then the queued record of its next run
-// carries the binding. If the executor keeps the session on a host, the session continues where that run's demands say.
-// If the session's state is stored in NATS, it continues anywhere, whatever that one run demanded.
-func TestWhereASessionCanGoOn(t *testing.T) {
+// TestWhereASessionCanContinue: the records that bound a session may be truncated. Then the queued record of its next
+// run carries the binding. If the executor keeps the session on a host, the session continues where that run's demands
+// say. If the session's state is stored in NATS, it continues anywhere, whatever that one run demanded.
+func TestWhereASessionCanContinue(t *testing.T) {
 	for _, tt := range []struct{ model, host string }{{"m", "h"}, {runnerapi.StatePointer("run_before", 1), ""}} {
 		a := newActor(t, run.NewID(), run.NewSessionID(), "agent")
 		a.spec.Type, a.spec.ExecutorSessionID, a.spec.Demands = run.Resume, tt.model, run.Demands{

@@ -9,7 +9,7 @@ import (
 	"ao/shared/run"
 )
 
-// What a turn resumes stays for as long as no runner has begun that turn, wherever the turn waits.
+// What a turn resumes stays for as long as no runner has claimed that turn, wherever the turn waits.
 func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")
 	next.spec.Type = run.Resume
@@ -37,7 +37,7 @@ func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 
 // A further attempt of which NATS has lost all but the end record is counted. So is the attempt before it that failed
 // without a claim.
-func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
+func TestPartlyLostAttempts(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	a.spec.Attempts = 2
 	for say, records := range map[string][]entry{
@@ -67,7 +67,7 @@ func TestAttemptsOfWhichAPartIsLost(t *testing.T) {
 }
 
 // A turn cannot start only if all runs before it are known, and no runner claimed any of them.
-func TestVain(t *testing.T) {
+func TestTurnCannotStart(t *testing.T) {
 	first, next := newActor(t, "run_1", "ses_a", "x"), newActor(t, "run_2", "ses_a", "x")
 	next.spec.Type = run.Resume
 	cancelled := []entry{

@@ -152,7 +152,7 @@ func loadBytes(raw []byte, identity string, key func(string, int) string) (*redu
 
 // A checkpoint may be written at any record, and while records arrive. The checkpoint and the remaining records give
 // the same projection as all records. No waiting run, pending callback or unverified result is overlooked.
-func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
+func TestCheckpointAndRestAreComplete(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		records := interleave(rng, recordsOf(scenarios(t, rng, 1+rng.IntN(4))))
@@ -212,8 +212,8 @@ func TestASnapshotAndTheRestAreTheWhole(t *testing.T) {
 	}
 }
 
-// History was truncated after a snapshot: who begins with that has in the end what the others have.
-func TestASnapshotFromBeforeATruncation(t *testing.T) {
+// History was truncated after a checkpoint: a projection that starts from it ends in the state of the others.
+func TestCheckpointBeforeATruncation(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 24))
 		records := tidy(rng, scenarios(t, rng, 3))
@@ -249,8 +249,8 @@ func TestASnapshotFromBeforeATruncation(t *testing.T) {
 	}
 }
 
-// Hundreds of sessions go while a snapshot is written: so many that the reducer would tidy its lists.
-func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
+// Hundreds of sessions are deleted while a checkpoint is written: so many that the reducer would tidy its lists.
+func TestSessionsDeletedDuringACheckpoint(t *testing.T) {
 	j := joined(nil, Config{})
 	records := plain(t, 300)
 	for _, m := range records {
@@ -274,7 +274,7 @@ func TestSessionsThatAreDeletedMeanwhileAreNotInASnapshot(t *testing.T) {
 	}
 }
 
-func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
+func TestCheckpointIsAbandonedOnTruncation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 22))
 	j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 	for i, e := range newScenario(t, rng, 100).records {
@@ -289,7 +289,7 @@ func TestASnapshotIsGivenUpWhenHistoryIsTruncated(t *testing.T) {
 	}
 }
 
-func TestADamagedSnapshotIsRefused(t *testing.T) {
+func TestDamagedCheckpointIsRefused(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 23))
 	j := joined(nil, Config{Key: keyOf, ValidChecked: marked})
 	for i, e := range interleave(rng, recordsOf(scenarios(t, rng, 2))) {
@@ -335,7 +335,7 @@ func TestADamagedSnapshotIsRefused(t *testing.T) {
 // Whoever adds a field must think of the checkpoint. An exported field of a saved type is in it, and checkpointVersion
 // is raised. Everything else is listed here: fields that savedRun, savedSession or savedEnd have instead, and fields
 // that load makes anew.
-func TestCheckpointsKnowEveryField(t *testing.T) {
+func TestCheckpointHasEveryField(t *testing.T) {
 	for _, tt := range []struct {
 		of            any
 		instead, anew string

@@ -37,8 +37,8 @@ func childrenKept(t *testing.T, f *reducer) {
 	}
 }
 
-// Deletions, truncation and snapshots keep the index of children.
-func TestChildrenAreKnownByTheirParent(t *testing.T) {
+// Deletions, truncation and checkpoints keep the index of children.
+func TestChildrenAreIndexedByParent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 1))
 	for range 20 {
 		records := tidy(rng, scenarios(t, rng, 3))
@@ -61,7 +61,7 @@ func TestChildrenAreKnownByTheirParent(t *testing.T) {
 	}
 }
 
-// A root tells how many runs the sessions right below its own have; a session whose parent was deleted is a root.
+// A root reports how many runs the sessions right below its own have. A session whose parent was deleted is a root.
 func TestRoots(t *testing.T) {
 	b := start(t, Config{})
 	top, left, right, below := b.actor("ses_top"), b.actor("ses_left"), b.actor("ses_right"), b.actor("ses_below")

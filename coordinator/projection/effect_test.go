@@ -7,8 +7,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestARecordSaysWhatItMakesDue, and a record that makes nothing due wakes nobody.
-func TestARecordSaysWhatItMakesDue(t *testing.T) {
+// TestRecordsWakeWhatTheyMakeDue, and a record that makes nothing due wakes nobody.
+func TestRecordsWakeWhatTheyMakeDue(t *testing.T) {
 	var got Effect
 	j := joined(nil, Config{Key: keyOf, ValidChecked: marked, OnEffect: func(e Effect) { got |= e }})
 	parent := newActor(t, "run_p", "ses_p", "parent")

@@ -2,7 +2,7 @@ package projection
 
 import "testing"
 
-// TestIdentsKeepTheirText, whether a coordinator made it or a caller.
+// TestIdentsKeepTheirText, whether a coordinator or a caller made it.
 func TestIdentsKeepTheirText(t *testing.T) {
 	const digits = "0123456789abcdef0123456789abcde"
 	for id, compact := range map[string]bool{

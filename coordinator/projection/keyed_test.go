@@ -173,8 +173,8 @@ func TestProgramsOfDifferentVersionsAgree(t *testing.T) {
 	}
 }
 
-// A snapshot knows what the attempts under way allow.
-func TestASnapshotKnowsTheBounds(t *testing.T) {
+// A checkpoint has the record versions that active attempts allow.
+func TestCheckpointHasVersionBounds(t *testing.T) {
 	for seed := range uint64(natstest.Load(30, 100)) {
 		rng := rand.New(rand.NewPCG(seed, 78))
 		records := versioned(rng, interleave(rng, recordsOf(scenarios(t, rng, 1+rng.IntN(3)))), 2)

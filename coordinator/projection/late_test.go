@@ -9,7 +9,7 @@ import (
 
 // A queued record is late if its attempt no longer waits. Until it is purged, truncation keeps the claim that refuses
 // it. That also holds for a projection that starts from a checkpoint.
-func TestLateRecordsHoldTheClaimsThatTheyNeed(t *testing.T) {
+func TestLateRecordsKeepTheirClaims(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	a.spec.Attempts = 2
 	queued, claimed, failed, done := a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.ended(1, run.Completed, 0)

@@ -11,9 +11,9 @@ import (
 	"ao/shared/run"
 )
 
-// TestAListHasRoomForItsRows: rows are small each, and together they need room as one large body does. A live list that
-// finds none says how many changed.
-func TestAListHasRoomForItsRows(t *testing.T) {
+// TestListsCountAgainstTheBudget: rows are small each, and together they need room as one large body does. A live list
+// without room reports how many changed.
+func TestListsCountAgainstTheBudget(t *testing.T) {
 	t.Parallel() // it waits for ten seconds
 	b := start(t, Config{})
 	const rows, size = 80, 15 << 10

@@ -54,9 +54,9 @@ func numbers(events []run.Event, id string) (all []string) {
 	return all
 }
 
-// TestAReaderGoesOnInsideAPack: cut at any position, live or by pages of any size, the rest comes exactly: in order,
+// TestReaderResumesInsideAPack: cut at any position, live or by pages of any size, the rest comes exactly: in order,
 // nothing twice and nothing missing.
-func TestAReaderGoesOnInsideAPack(t *testing.T) {
+func TestReaderResumesInsideAPack(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	last := b.packed()
 	for _, session := range []string{"", "ses_one"} {
@@ -133,9 +133,9 @@ func kindsOf(events []run.Event) (all []string) {
 	return all
 }
 
-// TestIdsOfBefore: a position from a program that knew no packs still means the same. A position inside both a record
-// and a pack leaves out the beginning of each.
-func TestIdsOfBefore(t *testing.T) {
+// TestEventIDsOfOlderPrograms: a position from a program that knew no packs still means the same. A position inside
+// both a record and a pack leaves out the beginning of each.
+func TestEventIDsOfOlderPrograms(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a := b.actor("ses_a")
 	b.write(a.queued(1), a.claimed(1))
@@ -177,8 +177,8 @@ func TestIdsOfBefore(t *testing.T) {
 	}
 }
 
-// TestAPackThatIsNoLongerKept: who comes back inside of it hears of the gap.
-func TestAPackThatIsNoLongerKept(t *testing.T) {
+// TestTruncatedPackIsAGap: a reader that returns to a position inside it gets the gap.
+func TestTruncatedPackIsAGap(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a := b.actor("ses_a")
 	b.write(a.queued(1), a.claimed(1))
@@ -199,8 +199,9 @@ func TestAPackThatIsNoLongerKept(t *testing.T) {
 	}
 }
 
-// TestPagesOfPacksCount: what a reader is given of a pack is taken from the memory for answers, member by member.
-func TestPagesOfPacksCount(t *testing.T) {
+// TestPackPagesCountAgainstTheBudget: what a reader gets of a pack is taken from the memory for answers, member by
+// member.
+func TestPackPagesCountAgainstTheBudget(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a := b.actor("ses_a")
 	b.write(a.queued(1), a.claimed(1))
@@ -236,9 +237,9 @@ func TestPagesOfPacksCount(t *testing.T) {
 	}
 }
 
-// TestPacksOfNobody: a pack is shown as a whole or not at all: as its worker wrote it, under its run's own subject,
-// with its key.
-func TestPacksOfNobody(t *testing.T) {
+// TestForeignPacksAreHidden: a pack is shown as a whole or not at all: as its worker wrote it, under its run's own
+// subject, with its key.
+func TestForeignPacksAreHidden(t *testing.T) {
 	b := start(t, Config{Key: keyOf})
 	a, other := b.actor("ses_a"), b.actor("ses_b")
 	proves := a.claimed(1)
@@ -332,8 +333,8 @@ func TestPacksOfNobody(t *testing.T) {
 	}
 }
 
-// TestAPackOfNobodyIsLookedAtOnce, however little a reader asks for at a time.
-func TestAPackOfNobodyIsLookedAtOnce(t *testing.T) {
+// TestForeignPackIsReadOnce, however little a reader asks for at a time.
+func TestForeignPackIsReadOnce(t *testing.T) {
 	var asked atomic.Int64
 	b := start(t, Config{Key: func(id string, attempt int) string {
 		asked.Add(1)

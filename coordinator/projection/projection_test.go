@@ -238,7 +238,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-func TestObserveAndASecondJournal(t *testing.T) {
+func TestOnChangeAndASecondProjection(t *testing.T) {
 	var mu sync.Mutex
 	var changes []Change
 	due := make(chan struct{}, 100)
@@ -293,7 +293,7 @@ func TestObserveAndASecondJournal(t *testing.T) {
 	}
 }
 
-func TestAPurgedEndIsReached(t *testing.T) {
+func TestPurgedLastRecordIsReached(t *testing.T) {
 	b := start(t, Config{})
 	a := b.actor(run.NewSessionID())
 	b.write(a.queued(1), a.ended(1, run.Failed, 0))

@@ -288,7 +288,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// Decision 0004: the queue of a run that waits may be served by nobody any more.
+// Decision 0004: the queue of a waiting run may be served by nobody any more.
 func TestAWaitingAttemptMovesToAnotherQueue(t *testing.T) {
 	a := newActor(t, run.NewID(), run.NewSessionID(), "x")
 	other := a.queued(1)

@@ -15,7 +15,7 @@ import (
 // NATS may lose its newest records (power loss without a sync per write) or be restored from an older copy. It then
 // gives their sequences to other records. A reader that continued after the last sequence it read would see none of
 // those.
-func TestAHistoryThatWasReplacedIsReadAnew(t *testing.T) {
+func TestReplacedHistoryIsReadAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		fresh int // runs in the new history

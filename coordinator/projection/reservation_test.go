@@ -12,7 +12,7 @@ import (
 )
 
 // unfinished are histories of records that belong together, whole: what each of their beginnings comes to is in the
-// rows of TestWhatIsToFollow.
+// rows of TestReservedRecordIsMissingUntilItFollows.
 func unfinished(t testing.TB) (own, reported, older, ending, shut []entry) {
 	session := newActor(t, run.NewID(), "ses_own", "x")
 	own = []entry{
@@ -79,7 +79,7 @@ func unfinished(t testing.TB) (own, reported, older, ending, shut []entry) {
 
 // A record may carry another one that has to follow it. The projection reports that one as missing until it comes, also
 // after a start from a checkpoint. Truncation keeps the history that it needs.
-func TestWhatIsToFollow(t *testing.T) {
+func TestReservedRecordIsMissingUntilItFollows(t *testing.T) {
 	own, reported, older, ending, shut := unfinished(t)
 	for _, tt := range []struct {
 		name    string
@@ -151,8 +151,8 @@ func TestACallbackIsDeliveredWithItsTurn(t *testing.T) {
 	}
 }
 
-// A turn that no runner claimed gives its children back, whichever of its two records came first.
-func TestATurnThatCannotStartGivesItsChildrenBack(t *testing.T) {
+// A turn that no runner claimed releases its children, whichever of its two records came first.
+func TestTurnThatCannotStartReleasesItsChildren(t *testing.T) {
 	_, reported, older, _, _ := unfinished(t)
 	for name, records := range map[string][]entry{"reported": reported, "older": older} {
 		j := joined(nil, Config{Key: keyOf})

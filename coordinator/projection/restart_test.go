@@ -66,7 +66,7 @@ func snapshots(t testing.TB, dir string) []string {
 	return all
 }
 
-func TestARestartReadsOnlyTheRest(t *testing.T) {
+func TestRestartReadsOnlyNewRecords(t *testing.T) {
 	server, dir := natstest.Server(t), filepath.Join(t.TempDir(), "new")
 	b := natstest.Open(t, server)
 	if err := b.Setup(t.Context()); err != nil {
@@ -104,8 +104,8 @@ func TestARestartReadsOnlyTheRest(t *testing.T) {
 	}
 }
 
-// What is wrong with a snapshot is found out, said and mended by reading the whole history.
-func TestAWrongSnapshotIsThrownAway(t *testing.T) {
+// What is wrong with a checkpoint is found, reported and corrected by reading the whole history.
+func TestWrongCheckpointIsDiscarded(t *testing.T) {
 	for _, tt := range []struct {
 		name, why string
 		spoil     func(t *testing.T, file string, b *bus.Bus, js jetstream.JetStream)
@@ -202,9 +202,9 @@ func forge(t *testing.T, file string, change func(*reducer)) {
 	}
 }
 
-// A history that is replaced after a start from a snapshot is noticed although no record came since, and its snapshot
-// goes.
-func TestAReplacedHistoryTakesItsSnapshotAlong(t *testing.T) {
+// A history that is replaced after a start from a checkpoint is noticed although no record came since, and its
+// checkpoint is deleted.
+func TestReplacedHistoryDiscardsItsCheckpoint(t *testing.T) {
 	server, dir := natstest.Server(t), t.TempDir()
 	b := natstest.Open(t, server)
 	if err := b.Setup(t.Context()); err != nil {
@@ -236,7 +236,7 @@ func TestAReplacedHistoryTakesItsSnapshotAlong(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCannotBeUsedIsGoneWithout(t *testing.T) {
+func TestUnusableFolderIsIgnored(t *testing.T) {
 	b := natstest.Bus(t)
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -249,8 +249,8 @@ func TestAFolderThatCannotBeUsedIsGoneWithout(t *testing.T) {
 	}
 }
 
-// A newer version's records are nothing that this one may sum up.
-func TestNoSnapshotOfWhatIsNotUnderstood(t *testing.T) {
+// A newer version's records are nothing that this program may put into a checkpoint.
+func TestNoCheckpointOfNewerRecords(t *testing.T) {
 	b, dir := natstest.Bus(t), t.TempDir()
 	j := begin(t, b, dir)
 	w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
@@ -261,7 +261,7 @@ func TestNoSnapshotOfWhatIsNotUnderstood(t *testing.T) {
 	}
 }
 
-// While history is read, the projection says so, and how far it is.
+// While history is read, the projection reports that, and how far it is.
 func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	b := natstest.Bus(t)
 	w := &bench{nil, t, b, b.Emitter(context.Background(), nil)}
@@ -317,9 +317,9 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 	}
 }
 
-// Snapshots are written while records come as fast as they can, and readers look: each is the state after the records
+// Checkpoints are written while records come as fast as they can, and readers read: each is the state after the records
 // up to its own.
-func TestSnapshotsUnderLoad(t *testing.T) {
+func TestCheckpointsUnderLoad(t *testing.T) {
 	records := plain(t, 1500)
 	j := joined(nil, Config{Log: natstest.Log(t), Dir: t.TempDir()})
 	j.checkpoints.identity = "x"

@@ -92,8 +92,8 @@ func TestWhatIsNoUnverifiedResult(t *testing.T) {
 	}
 }
 
-// TestWithoutAJudgeNothingIsChecked: a reducer that cannot check signatures takes none.
-func TestWithoutAJudgeNothingIsChecked(t *testing.T) {
+// TestNoVerifierAcceptsNoResult: a reducer that cannot check signatures accepts none.
+func TestNoVerifierAcceptsNoResult(t *testing.T) {
 	a, records := offering(t)
 	f := newReducer(keyOf)
 	for i, e := range append(records, a.offered(1), a.checked(1, markOf(a.spec.ID, 1))) {

@@ -95,7 +95,7 @@ func TestStepsOfRuns(t *testing.T) {
 	}
 }
 
-// What is read from history is no news.
+// What is read from history is not measured.
 func TestHistoryIsNotMeasured(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	reported := 0
@@ -108,7 +108,7 @@ func TestHistoryIsNotMeasured(t *testing.T) {
 	}
 }
 
-func TestDebts(t *testing.T) {
+func TestCallbackBacklog(t *testing.T) {
 	parent := newActor(t, "run_1", "ses_p", "parent")
 	parent.spec.AgentType = run.Autonomous
 	j := joined(nil, Config{})
@@ -187,7 +187,7 @@ func (a actor) notified(n int, status string) entry {
 	}
 }
 
-// BenchmarkMeasure is what a run costs that is applied live, with somebody who measures and without.
+// BenchmarkMeasure is the cost of a run that is applied live, with metrics and without.
 func BenchmarkMeasure(b *testing.B) {
 	for _, on := range []bool{false, true} {
 		b.Run(fmt.Sprint("on=", on), func(b *testing.B) {

@@ -123,7 +123,7 @@ func names(items []Item) (all []string) {
 	return all
 }
 
-func TestAStreamGoesOnAtEveryPosition(t *testing.T) {
+func TestStreamResumesAtEveryPosition(t *testing.T) {
 	b := start(t, Config{})
 	_, last := b.scene()
 	for _, session := range []string{"", "ses_one"} {
@@ -169,7 +169,7 @@ func ofGone(i Item) bool {
 	return false
 }
 
-func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
+func TestStreamResumesDuringChanges(t *testing.T) {
 	b := start(t, Config{})
 	var all []Item
 	done := make(chan string, 1)
@@ -217,7 +217,7 @@ func TestAStreamThatIsCutWhileThingsHappen(t *testing.T) {
 	inOrder(t, eventsOf(all))
 }
 
-func TestInitThenWhatHappens(t *testing.T) {
+func TestInitThenChanges(t *testing.T) {
 	b := start(t, Config{})
 	old := b.actor("ses_old")
 	b.Await(t.Context(), b.write(old.queued(1), old.claimed(1)))
@@ -283,7 +283,7 @@ func TestInitThenWhatHappens(t *testing.T) {
 	}
 }
 
-func TestAPositionThatIsNoLongerKept(t *testing.T) {
+func TestTruncatedPositionIsAGap(t *testing.T) {
 	b := start(t, Config{})
 	_, last := b.scene()
 	if err := b.bus.Purge(t.Context(), subject.Runs, subject.AllRuns, 10); err != nil {
@@ -300,7 +300,7 @@ func TestAPositionThatIsNoLongerKept(t *testing.T) {
 	}
 }
 
-func TestAnEndRecordNamesEventsThatNeverCome(t *testing.T) {
+func TestEndRecordNamesMissingEvents(t *testing.T) {
 	b := start(t, Config{})
 	a := b.actor("ses_a")
 	seq := b.write(a.queued(1), a.claimed(1), a.ended(1, run.Completed, 1<<40))

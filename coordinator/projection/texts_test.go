@@ -13,7 +13,7 @@ import (
 	"ao/shared/run"
 )
 
-func TestWhatARunIsFoundBy(t *testing.T) {
+func TestSearchText(t *testing.T) {
 	long := strings.Repeat("ä", 200)
 	for _, tt := range []struct{ parameters, want string }{
 		{`{"prompt":"Say Hello"}`, "say hello"},
@@ -41,7 +41,7 @@ func TestWhatARunIsFoundBy(t *testing.T) {
 	}
 }
 
-// Texts are what was kept, wherever they are, and a block goes with its last one.
+// Texts are what was stored, wherever they are, and a block is freed with its last one.
 func TestTexts(t *testing.T) {
 	var all texts
 	var refs []textRef
@@ -95,7 +95,7 @@ func prompted(t testing.TB, n, size int) (records []Record) {
 	return records
 }
 
-// A run with a long prompt is kept in less than 0.9 KiB, its session and what it is found by included.
+// A run with a long prompt is kept in less than 0.9 KiB, its session and its search text included.
 func TestMemoryOfRunsWithPrompts(t *testing.T) {
 	runs := 30_000
 	if raced() {
@@ -126,8 +126,8 @@ func TestMemoryOfRunsWithPrompts(t *testing.T) {
 	runtime.KeepAlive(f)
 }
 
-// A search that takes its time gives what it has, and goes on from there: page by page everything is found, once.
-func TestASearchInParts(t *testing.T) {
+// A search that takes its time returns what it has, and continues there: page by page everything is found, once.
+func TestSearchInPages(t *testing.T) {
 	f := newReducer(nil)
 	var want []string
 	for i := range 2000 {
@@ -175,8 +175,8 @@ func TestASearchInParts(t *testing.T) {
 	}
 }
 
-// A list that is watched is narrowed by a text, too.
-func TestATextIsWatched(t *testing.T) {
+// A watched list is filtered by a text, too.
+func TestWatchedListIsFilteredByText(t *testing.T) {
 	b := start(t, Config{})
 	w := b.watch(Query{Text: "needle"}, "")
 	w.next()

@@ -89,8 +89,8 @@ func belowIndexed(t *testing.T, f *reducer) {
 	}
 }
 
-// Stops of trees change nothing of what holds of every reducer. Repetition, permutation, snapshots and truncation make
-// the same of them.
+// Stops of trees change nothing of what holds for every reducer. Repetition, permutation, checkpoints and truncation
+// give the same result.
 func TestStoppedScenariosAreTheSameForAll(t *testing.T) {
 	for seed := range uint64(natstest.Load(45, 150)) {
 		rng := rand.New(rand.NewPCG(seed, 21))
@@ -130,7 +130,7 @@ func TestStoppedScenariosAreTheSameForAll(t *testing.T) {
 	}
 }
 
-func TestTruncationKeepsWhatIsToBeStopped(t *testing.T) {
+func TestTruncationKeepsPendingStops(t *testing.T) {
 	halts := func(f *reducer) (all string) {
 		var lines []string
 		for r := range f.trees.stopping {

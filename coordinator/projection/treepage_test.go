@@ -51,8 +51,8 @@ func (b *bench) tree(id string, limit int, cursor string) TreePage {
 	return p
 }
 
-// A tree has all below a session, also what is below a session that was deleted, over a restart too.
-func TestATreeIsShown(t *testing.T) {
+// A tree has all below a session, also below a deleted session, over a restart too.
+func TestTreeHasAllDescendants(t *testing.T) {
 	b := start(t, Config{})
 	top, mid, leaf, side := b.actor("ses_top"), b.actor("ses_mid"), b.actor("ses_leaf"), b.actor("ses_side")
 	top.spec.AgentType, side.spec.Mode = run.Autonomous, run.AsyncCallback

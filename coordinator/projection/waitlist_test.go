@@ -64,9 +64,9 @@ func lined(t *testing.T, f *reducer) {
 	}
 }
 
-// TestLines: what waits where, since when, and how many are before it, as somebody asks who wants to know why nothing
-// moves.
-func TestLines(t *testing.T) {
+// TestWaitlist: which run waits where, since when, and how many are before it, for a reader who wants to know why
+// nothing moves.
+func TestWaitlist(t *testing.T) {
 	j := joined(nil, Config{Key: keyOf})
 	j.live.Store(true)
 	at := time.Unix(1000, 0).UTC()
@@ -130,9 +130,9 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestQueuesThatNothingWaitsInAreDeleted: demands come and go; a coordinator that reads a long history does not keep a
-// line for each.
-func TestQueuesThatNothingWaitsInAreDeleted(t *testing.T) {
+// TestEmptyWaitlistsAreDeleted: demands come and go; a coordinator that reads a long history does not keep a waitlist
+// for each.
+func TestEmptyWaitlistsAreDeleted(t *testing.T) {
 	f := newReducer(nil)
 	for n := range 3 * maxQueues {
 		f.waitlists.queue(fmt.Sprint("procedural.p.", n))
@@ -142,9 +142,8 @@ func TestQueuesThatNothingWaitsInAreDeleted(t *testing.T) {
 	}
 }
 
-// TestASnapshotKeepsSinceWhenRunsAreUnderWay: after a restart an attempt did not take as long as its run has waited
-// before.
-func TestASnapshotKeepsSinceWhenRunsAreUnderWay(t *testing.T) {
+// TestCheckpointKeepsStartTimes: after a restart an attempt did not take as long as its run has waited before.
+func TestCheckpointKeepsStartTimes(t *testing.T) {
 	var took time.Duration
 	j := joined(nil, Config{Key: keyOf})
 	a := newActor(t, run.NewID(), "ses_1", "a")

@@ -14,9 +14,9 @@ import (
 	"ao/shared/run"
 )
 
-// What one coordinator truncates another may not have read: its consumer goes on behind the gap as if nothing was
-// there. A run whose begin it read, and whose end it did not, would stay open there for ever.
-func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
+// What one coordinator truncates another may not have read: its consumer continues behind the gap as if nothing were
+// missing. A run whose claim it read, and whose end record it did not, would stay open there for ever.
+func TestUnreadTruncationIsNoticed(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		live bool // it had read all that there was before
@@ -93,7 +93,8 @@ func TestWhatWasTruncatedUnreadIsNoticed(t *testing.T) {
 	}
 }
 
-// While the history is doubted nothing is done that rests on it; a doubt that goes at once disturbs nobody.
+// While a loss is suspected nothing is done that relies on the history. A suspicion that clears at once disturbs
+// nobody.
 func TestALongSuspectedLossIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks Effect

@@ -78,7 +78,7 @@ func (w *watcher) until(want map[string]run.Status) (items []Item) {
 	}
 }
 
-// A watcher gets the newest state of each run, and goes on behind any of its items.
+// A watcher gets the newest state of each run, and resumes behind any of its items.
 func TestAWatchedListIsConflated(t *testing.T) {
 	b := start(t, Config{})
 	w := b.watch(Query{}, "")
@@ -144,7 +144,7 @@ func TestAWatchedListIsFiltered(t *testing.T) {
 }
 
 // If more runs changed than one item holds, a watcher gets their number.
-func TestAWatchedListSaysMore(t *testing.T) {
+func TestWatchedListCountsFurtherChanges(t *testing.T) {
 	b := start(t, Config{})
 	w := &watch{x: b.Feed, reducer: b.reducer}
 	var all []entry
@@ -167,7 +167,7 @@ func TestAWatchedListSaysMore(t *testing.T) {
 	}
 }
 
-// A position that is older than what a coordinator remembers, of another history, or of before its snapshot, is a gap.
+// A position that is older than what a coordinator keeps, of another history, or from before its checkpoint, is a gap.
 func TestAGapInAWatchedList(t *testing.T) {
 	b := start(t, Config{})
 	a := b.actor("ses_1")
@@ -192,8 +192,8 @@ func TestAGapInAWatchedList(t *testing.T) {
 	}
 }
 
-// The ring of changes gives every change behind a position that it covers, however often it went round.
-func TestChangesAreARing(t *testing.T) {
+// The ring of changes has every change behind a position that it covers, however often it wrapped.
+func TestRingOfChanges(t *testing.T) {
 	var c changes
 	for seq := range uint64(3*maxNoted + 5) {
 		c.add(seq+1, &row{First: seq + 1})
@@ -216,7 +216,7 @@ func TestChangesAreARing(t *testing.T) {
 }
 
 // Every run that a record changes is noted, also where the record names another.
-func TestWhatARecordChangesBeside(t *testing.T) {
+func TestRecordChangesOtherRuns(t *testing.T) {
 	parent, child := newActor(t, run.NewID(), "ses_parent", "x"), newActor(t, run.NewID(), "ses_child", "x")
 	child.spec.Parent, child.spec.Mode, parent.spec.AgentType = "ses_parent", run.AsyncCallback, run.Autonomous
 	turn := newActor(t, run.NewID(), "ses_parent", "x")
@@ -254,7 +254,7 @@ func TestWhatARecordChangesBeside(t *testing.T) {
 }
 
 // A reader gets its position, or an error: it is not reached yet, or of another history.
-func TestReach(t *testing.T) {
+func TestWaitPosition(t *testing.T) {
 	b := start(t, Config{})
 	seq := b.write(b.actor("ses_1").queued(1))
 	if err := b.WaitPosition(t.Context(), seq); err != nil || b.Position() != seq || b.Written() != seq {

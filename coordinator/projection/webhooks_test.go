@@ -83,9 +83,9 @@ func queued(t *testing.T, f *reducer) {
 	}
 }
 
-// What is due is found without a look at the rest, of every receiver, the oldest first; also after a restart from a
-// snapshot.
-func TestWebhooksThatAreDue(t *testing.T) {
+// Due webhooks are found without a scan of the rest, of every receiver, the oldest first; also after a restart from a
+// checkpoint.
+func TestDueWebhooks(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 31))
 		c := calling{t, blank()}
@@ -151,8 +151,8 @@ func TestWebhooksThatAreDue(t *testing.T) {
 	}
 }
 
-// Those that are dead or not due cost nothing, however many there are, and a look asks no more often than it finds.
-func TestALookCostsWhatItFinds(t *testing.T) {
+// Dead webhooks and those not due cost nothing, however many there are, and a scan asks no more often than it finds.
+func TestScanCostsOnlyWhatItFinds(t *testing.T) {
 	c := calling{t, blank()}
 	for range 500 {
 		c.tried(c.ended("dead.test", began), run.NotifyDead, began)
