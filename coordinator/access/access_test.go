@@ -62,7 +62,7 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-func TestLinesComeBack(t *testing.T) {
+func TestEntryLineRoundTrip(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, e := range []Entry{
 		{Name: "a", Scopes: "read,run", Scope: Run, Hash: Hash("x")},
@@ -123,8 +123,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTheFileChanges: what it says holds at once; a file that cannot be used changes nothing, and is told once.
-func TestTheFileChanges(t *testing.T) {
+// TestFileIsReloaded: a changed file counts at once. One that cannot be used changes nothing, and is reported once.
+func TestFileIsReloaded(t *testing.T) {
 	path, token, tokens, log := held(t)
 	good, err := os.ReadFile(path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // signed is a signature for tests.
 func signed(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte("secret"+text))) }
 
-// TestPasses: a pass lasts its time and no longer, for its purpose alone, and as long as its token.
-func TestPasses(t *testing.T) {
+// TestPassIsLimited: a pass is valid for its lifetime, for its purpose, and for as long as its token.
+func TestPassIsLimited(t *testing.T) {
 	path, token, tokens, _ := held(t)
 	now := time.Now()
 	tokens.now = func() time.Time { return now }
@@ -80,7 +80,7 @@ func TestPasses(t *testing.T) {
 	check(2*time.Hour, Cookie, brief, false) // the token has expired
 }
 
-// FuzzPass: nothing but what was signed is taken.
+// FuzzPass: only what was signed is accepted.
 func FuzzPass(f *testing.F) {
 	f.Add("1.A.b.me")
 	f.Add("99999999999999999999.A.b.me")

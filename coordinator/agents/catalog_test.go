@@ -10,8 +10,8 @@ import (
 	"ao/nats/subject"
 )
 
-// What is known of an agent comes from several sides, and who was slow brings what is older: it changes nothing.
-func TestAnOlderLookAtAnAgentChangesNothing(t *testing.T) {
+// An agent's definition comes from several sources. An older one that arrives late changes nothing.
+func TestOlderAgentRevisionIsIgnored(t *testing.T) {
 	b := natstest.Bus(t)
 	c := coordinatortest.Start(t, b, parts.Config{})
 	read := func() ([]byte, uint64) {

@@ -7,9 +7,8 @@ import (
 	"ao/shared/run"
 )
 
-// The queue that is remembered with an agent is the one of a run that asks for nothing; whoever asks for something gets
-// its own.
-func TestTheQueueOfAnAgentIsThatOfItsRuns(t *testing.T) {
+// The queue that is cached with an agent is that of a run without demands. A run with demands gets its own.
+func TestAgentQueueIsThatOfRunsWithoutDemands(t *testing.T) {
 	t.Parallel()
 	plain := Resolved{Blueprint: agent.Blueprint{Name: "a", Type: run.Procedural, ExecutorProfile: "own",
 		Demands: &run.Demands{Tags: []string{"gpu"}, Hostname: "h"}}, Owners: map[string]string{"b": "2", "a": "1"},

@@ -49,7 +49,7 @@ func lines(t *testing.T, path string) (all []Entry) {
 	return all
 }
 
-func TestNoneCostsNothing(t *testing.T) {
+func TestDisabledLogAllocatesNothing(t *testing.T) {
 	l, err := Open("", nil, nil)
 	if l != nil || err != nil {
 		t.Fatal(l, err)
@@ -62,7 +62,7 @@ func TestNoneCostsNothing(t *testing.T) {
 	}
 }
 
-func TestEntriesAreInTheFileSoon(t *testing.T) {
+func TestEntriesAreFlushedSoon(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit")
 	if err := os.WriteFile(path, []byte(`{"time":"2026-01-01T00:00:00Z","action":"earlier"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func TestRotation(t *testing.T) {
 	l.Reopen() // after its end: nothing
 }
 
-// TestAFileThatCannotBeOpenedAgain: the record goes on in the one it has.
-func TestAFileThatCannotBeOpenedAgain(t *testing.T) {
+// TestFailedReopenKeepsTheFile: entries continue to go to the file that is open.
+func TestFailedReopenKeepsTheFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestAFileThatCannotBeOpenedAgain(t *testing.T) {
 	}
 }
 
-// TestAFullDisk: what cannot be written is counted and told, and nobody waits for it.
+// TestAFullDisk: entries that cannot be written are counted and reported, and nobody waits for them.
 func TestAFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no /dev/full")
@@ -184,8 +184,8 @@ func TestAFullDisk(t *testing.T) {
 	_ = f.Close()
 }
 
-// TestMoreThanCanBeWritten: the queue has an end; what does not fit is counted.
-func TestMoreThanCanBeWritten(t *testing.T) {
+// TestFullQueueDropsAndCounts: the queue is bounded, and what does not fit is counted.
+func TestFullQueueDropsAndCounts(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "audit"), new(said)
 	l, err := Open(path, nil, log.log())
 	if err != nil {
@@ -209,7 +209,7 @@ func TestMoreThanCanBeWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoFile(t *testing.T) {
+func TestUnusablePaths(t *testing.T) {
 	for path, say := range map[string]string{
 		t.TempDir(): "is not a file", filepath.Join(t.TempDir(), "none", "audit"): "cannot be opened",
 	} {

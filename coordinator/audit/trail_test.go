@@ -38,8 +38,8 @@ func kept(t *testing.T) (*Trail, gate, *Reader) {
 	return NewTrail(natstest.Log(t)), gate{b, make(chan struct{})}, NewReader(b)
 }
 
-// TestLossIsAGap: what waited for NATS is there in its order; what had no place to wait is a gap where it would be.
-func TestLossIsAGap(t *testing.T) {
+// TestDroppedEntriesAreAGap: what waited for NATS is there in its order. A gap stands for what had no place to wait.
+func TestDroppedEntriesAreAGap(t *testing.T) {
 	trail, g, read := kept(t)
 	ctx, stop := context.WithCancel(t.Context())
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -103,8 +103,8 @@ func TestLossIsAGap(t *testing.T) {
 	}
 }
 
-// TestAWriteThatWasNotAnswered is made again, and there once.
-func TestAWriteThatWasNotAnswered(t *testing.T) {
+// TestUnansweredWriteIsRepeated, and is stored once.
+func TestUnansweredWriteIsRepeated(t *testing.T) {
 	_, g, read := kept(t)
 	for range 2 {
 		if err := g.Bus.AppendAudit(t.Context(), "p-1",

@@ -8,7 +8,7 @@ import (
 	"ao/shared/fault"
 )
 
-// TestShares: nobody has more than half, small bodies have a reserve, and what is given back can be taken.
+// TestShares: no caller has more than half, small bodies have a reserve, and what is returned can be taken again.
 func TestShares(t *testing.T) {
 	b := New(16 << 20)
 	a0, a1, a2, c := b.Open("a"), b.Open("a"), b.Open("a"), b.Open("c")

@@ -24,8 +24,8 @@ func later(ctx context.Context, a *Account, n int64, most time.Duration) (has fu
 	}
 }
 
-// TestWhoWaitsIsServedInOrder: a large body gets its room although smaller ones keep coming that would fit before.
-func TestWhoWaitsIsServedInOrder(t *testing.T) {
+// TestWaitersAreServedInOrder: a large body gets its room although smaller ones keep coming that would fit before.
+func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(16 << 20)
 		var held []*Account
@@ -64,9 +64,8 @@ func TestWhoWaitsIsServedInOrder(t *testing.T) {
 	})
 }
 
-// TestWhoWaitsKeepsBackOnlyWhomItMust: a caller that has its share waits for itself, and who gives up leaves the way
-// free.
-func TestWhoWaitsKeepsBackOnlyWhomItMust(t *testing.T) {
+// TestWaiterBlocksOnlyItsOwnCaller: a caller that has its share waits alone, and a waiter that gives up blocks nobody.
+func TestWaiterBlocksOnlyItsOwnCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(16 << 20)
 		mine := b.Open("mine")

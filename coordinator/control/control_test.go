@@ -23,7 +23,7 @@ func bubble(t *testing.T, during func(*Scheduler), plans ...Plan) {
 	<-done
 }
 
-func TestWakesAreOneFurtherCall(t *testing.T) {
+func TestWakesDuringACallAreCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls, at atomic.Int32
 		hold := make(chan struct{})
@@ -58,7 +58,7 @@ func TestWakesAreOneFurtherCall(t *testing.T) {
 	})
 }
 
-// TestASignalBeforeRunIsKept: the history is read, and says what is due, before anybody acts on it.
+// TestASignalBeforeRunIsKept: the history is read, and reports what is due, before a controller runs.
 func TestASignalBeforeRunIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		called := make(chan struct{}, 1)
@@ -81,7 +81,7 @@ func TestASignalBeforeRunIsKept(t *testing.T) {
 	})
 }
 
-func TestOneThatHangsDelaysNoOther(t *testing.T) {
+func TestHangingControllerDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		hang := Func(func(ctx context.Context) error { <-ctx.Done(); return nil })
@@ -96,7 +96,7 @@ func TestOneThatHangsDelaysNoOther(t *testing.T) {
 	})
 }
 
-func TestErrorsMakePauses(t *testing.T) {
+func TestErrorsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		fails := Func(func(context.Context) error { n.Add(1); return errors.New("no") })
@@ -112,7 +112,7 @@ func TestErrorsMakePauses(t *testing.T) {
 	})
 }
 
-func TestWhoIsUnsureIsNotCalled(t *testing.T) {
+func TestControllersWaitUntilConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		var sure atomic.Bool
@@ -132,8 +132,8 @@ func TestWhoIsUnsureIsNotCalled(t *testing.T) {
 	})
 }
 
-// TestWhatIsDueWhileNothingIsSureIsDoneSoonAfter, however seldom the controller is called.
-func TestWhatIsDueWhileNothingIsSureIsDoneSoonAfter(t *testing.T) {
+// TestDueWorkIsDoneSoonAfterConfirmation, however seldom the controller is called.
+func TestDueWorkIsDoneSoonAfterConfirmation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		var sure atomic.Bool
@@ -157,7 +157,7 @@ func TestWhatIsDueWhileNothingIsSureIsDoneSoonAfter(t *testing.T) {
 	})
 }
 
-func TestARestIsKept(t *testing.T) {
+func TestMinimumPauseBetweenCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
 		bubble(t, func(s *Scheduler) {

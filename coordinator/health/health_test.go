@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestJudges(t *testing.T) {
+func TestVerdicts(t *testing.T) {
 	const gib = 1 << 30
 	for _, tt := range []struct {
 		name string

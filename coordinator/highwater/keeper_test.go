@@ -70,9 +70,9 @@ func (b bucket) Rescue(context.Context) (bool, error) {
 	return removed, nil
 }
 
-// TestDoubt: on a cluster a loss is believed when it was seen for 30 s, on a single server at once. A former leader
-// that has caught up before has lost nothing. Nothing starts while there is a doubt.
-func TestDoubt(t *testing.T) {
+// TestSuspectedLoss: a cluster believes a loss once it was seen for 30 s, a single server at once. A former leader that
+// has caught up before has lost nothing. Nothing starts while a loss is suspected.
+func TestSuspectedLoss(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		clustered bool
@@ -167,7 +167,8 @@ func TestEachRemovalIsAnnounced(t *testing.T) {
 	})
 }
 
-// TestAnUnreadableMark: a coordinator whose data folder has an older mark takes what was removed since for no loss.
+// TestAnUnreadableMark: a coordinator whose data folder has an older mark does not take what was removed since for a
+// loss.
 func TestAnUnreadableMark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, dir := &deployment{history: newHistory(20)}, t.TempDir()
@@ -195,9 +196,9 @@ func TestAnUnreadableMark(t *testing.T) {
 	})
 }
 
-// TestAnothersDamage: a coordinator that is about to change the mark finds that another one has recorded a damage. It
-// has RUNS read again first: it removes nothing, and does not resolve what it has not looked at.
-func TestAnothersDamage(t *testing.T) {
+// TestDamageOfAnotherCoordinator: a coordinator that is about to change the mark finds that another one has recorded a
+// damage. It has RUNS read again first: it removes nothing, and does not resolve what it has not read.
+func TestDamageOfAnotherCoordinator(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, k *Keeper) error{
 		"a removal": func(ctx context.Context, k *Keeper) error {
 			return k.Removing(ctx, func() error { t.Error("it removed records"); return nil })
@@ -266,9 +267,9 @@ func TestADamageFoundDuringAStart(t *testing.T) {
 	}
 }
 
-// TestLost: what is lost may have followed a record that no mark had. Then the events of the run decide, and not that a
-// damage names fewer runs than it affects.
-func TestLost(t *testing.T) {
+// TestLostRuns: what is lost may have followed a record that no mark had. Then the events of the run decide, and not
+// that a damage names fewer runs than it affects.
+func TestLostRuns(t *testing.T) {
 	k := New(Config{})
 	k.shown.Store(&view{damages: []Damage{{Reached: 382, Lost: 2, Runs: []Run{{ID: "named"}}}}})
 	for _, tt := range []struct {

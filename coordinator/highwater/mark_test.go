@@ -52,7 +52,7 @@ func (h *history) Get(_ context.Context, seq uint64) (stream.Message, error) {
 	return stream.Message{}, stream.ErrNotFound
 }
 
-// TestCompare: what a mark at record 100 says about each thing that may happen to the stream.
+// TestCompare: what a mark at record 100 reports for each thing that may happen to the stream.
 func TestCompare(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

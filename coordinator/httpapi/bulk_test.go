@@ -27,8 +27,8 @@ func (e endless) RedeliverAll(ctx context.Context, m runs.Selection) (runs.BulkR
 	return e.StopAll(ctx, m, false)
 }
 
-// TestCallsAboutManyEndWithTheirCaller: the runs are picked for as long as the caller waits.
-func TestCallsAboutManyEndWithTheirCaller(t *testing.T) {
+// TestBulkCallsEndWithTheirCaller: the runs are selected for as long as the caller waits.
+func TestBulkCallsEndWithTheirCaller(t *testing.T) {
 	for _, path := range []string{"/runs/stop", "/runs/retry", "/callbacks/redeliver"} {
 		synctest.Test(t, func(t *testing.T) {
 			a := New(Config{Bulk: endless{}, Positions: nowhere{}})

@@ -34,8 +34,8 @@ func (h *half) Runs(context.Context, projection.Query) (projection.Page, error) 
 	return projection.Page{Runs: []run.Run{{ID: "run_1"}}, Next: "more"}, nil
 }
 
-// TestHalfAnExport: what cannot be read to its end is cut off, so that nobody takes it for a whole file.
-func TestHalfAnExport(t *testing.T) {
+// TestIncompleteExport: what cannot be read to its end is cut off, so that nobody takes it for a whole file.
+func TestIncompleteExport(t *testing.T) {
 	for _, tt := range []struct {
 		format string
 		pages  int
@@ -59,8 +59,8 @@ type nowhere struct{ Positions }
 
 func (nowhere) Position() uint64 { return 0 }
 
-// TestAnExportWaitsForAMoment: who reads one slowly keeps others from theirs, but does not keep them waiting.
-func TestAnExportWaitsForAMoment(t *testing.T) {
+// TestExportsQueueBriefly: a slow reader keeps others from their exports, but does not keep them waiting.
+func TestExportsQueueBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &runsAPI{exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)}
 		for range exportAtOnce {

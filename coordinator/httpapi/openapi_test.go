@@ -2,7 +2,7 @@ package httpapi
 
 import "testing"
 
-// TestEveryRouteIsDescribed: what each reads and answers stands in bodies, and nothing else does.
+// TestEveryRouteIsDescribed: what each reads and answers is in bodies, and nothing else is.
 func TestEveryRouteIsDescribed(t *testing.T) {
 	told := map[string]bool{}
 	for _, r := range New(Config{}).routes {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestTries: ten wrong tokens a minute from an address are heard, right ones are not counted, and others are not kept
-// out.
-func TestTries(t *testing.T) {
+// TestWrongTokensAreLimited: ten wrong tokens a minute from an address are checked, right ones are not counted, and
+// others are not kept out.
+func TestWrongTokensAreLimited(t *testing.T) {
 	now := time.Now()
 	tries := newRateLimiter(maxFailures, "wrong tokens came from your address")
 	tries.now = func() time.Time { return now }

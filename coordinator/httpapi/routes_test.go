@@ -14,8 +14,8 @@ import (
 	"ao/nats/subject"
 )
 
-// TestNothingIsReportedBeforeItIsRead: a coordinator that has not read the registries says so, and not that there is
-// nobody.
+// TestNothingIsReportedBeforeItIsRead: a coordinator that has not read the registries says so, and does not report them
+// as empty.
 func TestNothingIsReportedBeforeItIsRead(t *testing.T) {
 	c := parts.New(parts.Config{Bus: natstest.Bus(t), Log: natstest.Log(t)})
 	a := New(Config{Agents: c.Agents, Runners: c, Registries: c.Registries, Positions: c.History, Log: natstest.Log(t)})

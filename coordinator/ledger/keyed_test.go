@@ -9,7 +9,7 @@ import (
 	"ao/shared/run"
 )
 
-// What stands under no key of its run is nobody's: it is counted, and nothing of it is wrong.
+// A record under no key of its run belongs to no attempt: it is counted, and is no violation.
 func TestForeignRecordsAreCountedApart(t *testing.T) {
 	kinds := []func(partition, run, key string) string{subject.Claimed, subject.Bound, subject.Offered, subject.Ended}
 	for _, body := range []string{``, `{`, `{"v":0}`, `{"v":99}`,
@@ -31,9 +31,8 @@ func TestForeignRecordsAreCountedApart(t *testing.T) {
 	}
 }
 
-// Under a right key, of any attempt, a record is somebody's: that its run is not there is wrong, as long as nothing was
-// truncated.
-func TestARightKeyWithoutItsRunIsWrong(t *testing.T) {
+// A record under a right key belongs to an attempt: a missing run is a violation, as long as nothing was truncated.
+func TestRightKeyWithoutItsRunIsAViolation(t *testing.T) {
 	for _, n := range []int{1, 2, 100} {
 		s := newStory(t)
 		s.run(s.session()).claimed(n, "rnr_1")
@@ -43,9 +42,9 @@ func TestARightKeyWithoutItsRunIsWrong(t *testing.T) {
 	}
 }
 
-// A record above the version that its attempt allows is a failed end, as for coordinators, and what follows under that
-// key nothing.
-func TestRecordsAboveTheirAttempt(t *testing.T) {
+// A record above the version that its attempt allows is a failed end, as for coordinators. What follows under that key
+// does not count.
+func TestRecordsAboveTheirAttemptsVersion(t *testing.T) {
 	write := func(a *actor, kind func(partition, run, key string) string, version, n int) *actor {
 		body := fmt.Sprintf(
 			`{"v":%d,"session_id":%q,"runner_id":"rnr_1","attempt":%d,"status":"completed"}`,

@@ -118,8 +118,8 @@ func TestWritersDoNotDisturb(t *testing.T) {
 	}
 }
 
-// BenchmarkBook reads 300,000 records of 100,000 runs, each of a session of its own.
-func BenchmarkBook(b *testing.B) {
+// BenchmarkVerifier reads 300,000 records of 100,000 runs, each of a session of its own.
+func BenchmarkVerifier(b *testing.B) {
 	s := newStory(b)
 	for range 100_000 {
 		a := s.run(s.session())

@@ -219,7 +219,7 @@ func counts(r Report) string {
 	return s
 }
 
-func TestWhatIsWrongIsReported(t *testing.T) {
+func TestViolationsAreReported(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		tell func(*story)
@@ -558,9 +558,9 @@ func TestACallbackIsOverdue(t *testing.T) {
 	}
 }
 
-// TestDeletedSessionsLeaveNothingWrong purges a session's records one after the other, as the coordinator does, and
+// TestDeletedSessionsCauseNoViolation purges a session's records one after the other, as the coordinator does, and
 // verifies the log after every step. A crash may leave a purge at any of these steps.
-func TestDeletedSessionsLeaveNothingWrong(t *testing.T) {
+func TestDeletedSessionsCauseNoViolation(t *testing.T) {
 	tell := func(t *testing.T) (s *story, mine map[uint64]bool) {
 		s = newStory(t)
 		s.run(s.session()).done()
@@ -655,8 +655,8 @@ func TestALateEndOfADeletedRun(t *testing.T) {
 	}
 }
 
-// TestTruncationLeavesNothingWrong cuts a history at every place up to its first open run.
-func TestTruncationLeavesNothingWrong(t *testing.T) {
+// TestTruncationCausesNoViolation cuts a history at every place up to its first open run.
+func TestTruncationCausesNoViolation(t *testing.T) {
 	s := newStory(t)
 	a, b := s.run(s.session(), attempts(2)), s.run(s.session(), withWebhook)
 	a.accepted()
@@ -723,7 +723,7 @@ func TestAYoungRunIsNotExcusedByTruncation(t *testing.T) {
 	}
 }
 
-func TestADeletionExcusesNothingThatComesAfterIt(t *testing.T) {
+func TestDeletionExcusesNoLaterRecord(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session()).done()
 	s.deleted(a.spec.SessionID)
@@ -743,8 +743,8 @@ func TestALongListIsCut(t *testing.T) {
 	}
 }
 
-// TestAReportCanBeMadeAgain: what was overdue is not counted twice, and not once it was done.
-func TestAReportCanBeMadeAgain(t *testing.T) {
+// TestReportIsRepeatable: what was overdue is not counted twice, and not once it was done.
+func TestReportIsRepeatable(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
 	b := s.read()
@@ -789,7 +789,7 @@ func TestEveryLostRecordIsSeen(t *testing.T) {
 	}
 }
 
-// TestAnUnverifiedResultMayWaitAMoment: it is wrong only if it stays.
+// TestAnUnverifiedResultMayWaitAMoment: it is a violation only if it stays.
 func TestAnUnverifiedResultMayWaitAMoment(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
@@ -803,8 +803,8 @@ func TestAnUnverifiedResultMayWaitAMoment(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyCheckedHasFailed, also where nobody can tell marks.
-func TestWhatNobodyCheckedHasFailed(t *testing.T) {
+// TestUncheckedResultHasFailed, also where signatures cannot be checked.
+func TestUncheckedResultHasFailed(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1")
 	a.checked(1, markOf(a.spec.ID, 2))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAnAnswerIsTriedForItsCaller: the work ends when the caller hangs up.
-func TestAnAnswerIsTriedForItsCaller(t *testing.T) {
+// TestCheckEndsWithItsCaller: the work ends when the caller hangs up.
+func TestCheckEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	got, err := (&Previewer{}).Schema(ctx, []byte(`{"schema":{"required":["n"]},"answer":"{} {}"}`))

@@ -36,7 +36,7 @@ func (l *leftover) Records(_ context.Context, filter string, _ uint64, _ int) ([
 	return nil, nil
 }
 
-// TestRemoveStale: what a worker wrote about a run that is lost goes. A claim of a coordinator that is failing the run
+// TestRemoveStale: what a worker wrote about a lost run is removed. A claim of a coordinator that is failing the run
 // stays, and so does everything where the run is stored and NATS cannot read it.
 func TestRemoveStale(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -63,9 +63,9 @@ func (open) Now() int                              { return 1 }
 func (open) Of(projection.Active) int              { return 1 }
 func (open) Advertised() int                       { return 1 }
 
-// TestARefusedEndThatNobodyReads: a single server has a record there that it cannot read. In a cluster the record may
-// be on its way, and the attempt's own end decides.
-func TestARefusedEndThatNobodyReads(t *testing.T) {
+// TestEndRecordRefusedByAnUnreadableRecord: a single server has a record there that it cannot read. In a cluster the
+// record may be on its way, and the attempt's own end decides.
+func TestEndRecordRefusedByAnUnreadableRecord(t *testing.T) {
 	for name, tt := range map[string]struct{ clustered, damaged bool }{
 		"one server": {}, "one server, a damage": {damaged: true}, "a cluster, a damage": {true, true},
 	} {

@@ -30,9 +30,9 @@ func replica(host string, definitions ...agent.Blueprint) runnerapi.Runner {
 	return r
 }
 
-// TestWhichDefinitionHolds: the order of announcements decides, not clocks. Who changes the current definition makes a
-// new one, also a former one. Who is late does not.
-func TestWhichDefinitionHolds(t *testing.T) {
+// TestCurrentDefinition: the order of announcements decides, not clocks. A change of the current definition makes a new
+// one, also a former one. A late announcement does not.
+func TestCurrentDefinition(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -198,7 +198,7 @@ func TestARunLeavesTheQueueOfAllDefinitions(t *testing.T) {
 	}
 }
 
-// TestUnusedDefinitions: a coordinator tells a runner which of its older definitions no accepted run carries.
+// TestUnusedDefinitions: a coordinator reports to a runner which of its older definitions no accepted run carries.
 func TestUnusedDefinitions(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
@@ -215,9 +215,9 @@ func TestUnusedDefinitions(t *testing.T) {
 	}
 }
 
-// TestARunnerAnnouncesSoOftenAndSoMuch: who registers again and again is told to wait, and others are not. So many
-// older definitions are the most.
-func TestARunnerAnnouncesSoOftenAndSoMuch(t *testing.T) {
+// TestAnnouncementsAreLimited: a runner that registers again and again is told to wait, and others are not. The number
+// of older definitions is limited.
+func TestAnnouncementsAreLimited(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	r := replica("here", version(0))

@@ -12,7 +12,7 @@ import (
 
 // A missing agent may come back if its runner left less than RUN_NO_MATCH_TIMEOUT ago. While this process is young, any
 // missing agent may. No other error is temporary.
-func TestWhichAgentsMayCome(t *testing.T) {
+func TestMissingAgentsThatMayReturn(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("back"))).RunnerID

@@ -14,9 +14,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Silence counts only where somebody listened: after a pause of the coordinator, or of NATS, runners are heard before
-// they are judged.
-func TestNoRunnerIsRemovedForAPause(t *testing.T) {
+// Missing heartbeats count only while somebody listened: after a pause of the coordinator, or of NATS, runners are
+// heard before they expire.
+func TestPauseDoesNotExpireRunners(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	long := time.Now().Add(-time.Hour)
@@ -29,7 +29,7 @@ func TestNoRunnerIsRemovedForAPause(t *testing.T) {
 
 // A runner is removed while a cluster has no leader for RUNS. Its attempts are abandoned as soon as there is a leader,
 // however long the lease is.
-func TestWhatARemovedRunnerHadIsGivenUpAsSoonAsNATSTakesIt(t *testing.T) {
+func TestAttemptsOfARemovedRunnerAreAbandoned(t *testing.T) {
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
 	if err := b.Setup(t.Context()); err != nil {

@@ -15,7 +15,7 @@ import (
 
 // The grace period reserves a name against other profiles. It ends with time, when the same host, folder and profile
 // registers without the name, or when the runner is deleted.
-func TestWhatEndsAGrace(t *testing.T) {
+func TestEndOfAGracePeriod(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(*testing.T, *parts.Coordinator, runnerapi.Runner){
 		"time": func(t *testing.T, c *parts.Coordinator, one runnerapi.Runner) {
@@ -84,8 +84,8 @@ func TestARemovedRunnerDoesNotComeBack(t *testing.T) {
 	}
 }
 
-// Another profile may have a name, with the same definition, as soon as the grace is over. That the runner which left
-// is removed afterwards takes nothing from it.
+// Another profile may take a name, with the same definition, as soon as the grace period is over. The later removal of
+// the runner that left takes nothing from it.
 func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})

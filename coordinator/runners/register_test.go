@@ -16,7 +16,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Two processes find an identity free at the same time: it becomes one's, and the other one asks anew.
+// Two processes find an identity free at the same time: one of them gets it, and the other one asks again.
 func TestAnIdentityIsTakenOnce(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	one, two := coordinatortest.Runner("one", coordinatortest.Echo("a")),
@@ -53,7 +53,7 @@ func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
 }
 
-// A registration says that the runner is there, like a beat.
+// A registration shows that the runner is there, like a heartbeat.
 func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Thresholds{Stale: time.Hour}})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
@@ -87,7 +87,8 @@ func TestARegistrationWithoutAProcessEndsADrain(t *testing.T) {
 	}
 }
 
-// A name that another profile took while its runner was silent is refused, also to a registration without a change.
+// A name that another profile took while its runner sent no heartbeats is refused, also to a registration without a
+// change.
 func TestANameThatWasTakenIsNotRegisteredAgain(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Thresholds{Stale: time.Hour}})
 	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))

@@ -16,7 +16,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A profile may have as many runners as places are free; who is registered keeps its place, and other profiles find
+// A profile may have as many runners as places are free. A registered runner keeps its place, and other profiles find
 // one.
 func TestAProfileHasItsShareOfRunners(t *testing.T) {
 	t.Parallel()

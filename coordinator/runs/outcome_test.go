@@ -17,7 +17,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// TestAnOutcomeIsWrittenAsItsStructSays compares AppendJSON with what the struct's tags say.
+// TestAnOutcomeIsWrittenAsItsStructSays compares AppendJSON with what the struct's tags define.
 func TestAnOutcomeIsWrittenAsItsStructSays(t *testing.T) {
 	t.Parallel()
 	text, at := "a <b> \"c\"\n", time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)

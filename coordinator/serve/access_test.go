@@ -46,7 +46,8 @@ func secure(t *testing.T, change ...func(*serve.Config)) secured {
 	return s
 }
 
-// TestTokensAtTheListener: who shows none, a wrong one, or one that is good for less is told what to do.
+// TestTokensAtTheListener: a caller without a token, or with a wrong or insufficient one, gets an error that says what
+// to do.
 func TestTokensAtTheListener(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
@@ -126,8 +127,8 @@ func TestTokensAtTheListener(t *testing.T) {
 	}
 }
 
-// TestTheTokensFileIsReadAgain: a new token holds at once, a revoked one no longer.
-func TestTheTokensFileIsReadAgain(t *testing.T) {
+// TestTokensFileIsReloaded: a new token is valid at once, a revoked one no longer.
+func TestTokensFileIsReloaded(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	token, err := access.Create(s.file, "late", []string{"read"}, time.Now().Add(time.Hour))
@@ -153,8 +154,8 @@ func TestTheTokensFileIsReadAgain(t *testing.T) {
 	s.get("/runs", s.read).want(200)
 }
 
-// TestIdempotencyKeysAreTheirCallers: two callers that choose the same key get a run each.
-func TestIdempotencyKeysAreTheirCallers(t *testing.T) {
+// TestIdempotencyKeysArePerCaller: two callers that choose the same key get a run each.
+func TestIdempotencyKeysArePerCaller(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
@@ -233,7 +234,7 @@ func TestBadTokenFiles(t *testing.T) {
 	}
 }
 
-// TestPublicURL: workers are told where the API is, over NATS and over HTTP, and its name is ours.
+// TestPublicURL: workers are given the address of the API, over NATS and over HTTP, and its name is accepted.
 func TestPublicURL(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -260,8 +261,8 @@ func TestPublicURL(t *testing.T) {
 	s.get("/ready", "Host: ao.example.com").want(200)
 }
 
-// TestTokensOpenTheNetwork: with tokens the coordinator listens everywhere, and asks everybody.
-func TestTokensOpenTheNetwork(t *testing.T) {
+// TestTokensAllowRemoteCallers: with tokens the coordinator listens on all addresses, and requires one of every caller.
+func TestTokensAllowRemoteCallers(t *testing.T) {
 	t.Parallel()
 	s := secure(t, func(c *serve.Config) { c.HTTPAddr = "0.0.0.0:0" })
 	s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
@@ -327,8 +328,8 @@ func (m *minds) tokenOf(id string, attempt int) string {
 	return runnerapi.SessionToken(q.ID, q.Attempt, q.Key)
 }
 
-// TestALiveStreamEndsWithItsToken: who reads on with a token that is over, or was revoked, is told so at the next sign
-// of life.
+// TestALiveStreamEndsWithItsToken: a reader whose token expires, or was revoked, gets that error at the next
+// keep-alive.
 func TestALiveStreamEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	s := secure(t, func(c *serve.Config) { c.HTTP.KeepAlive = 20 * time.Millisecond })

@@ -23,9 +23,9 @@ func (s *stack) retry(id, changes string, headers ...string) runs.Accepted {
 	return acc
 }
 
-// TestARetryAsksForTheSame: parameters byte by byte, also large ones, the output schema, and what was merged with the
+// TestRetryRepeatsTheRequest: parameters byte by byte, also large ones, the output schema, and what was merged with the
 // agent's values.
-func TestARetryAsksForTheSame(t *testing.T) {
+func TestRetryRepeatsTheRequest(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(parrot, echo("tool"))
@@ -199,8 +199,8 @@ func TestARetryInTheSameSession(t *testing.T) {
 	}
 }
 
-// TestARetryWithAKeyIsMadeOnce: the same key and body give the first answer again, also when the run that it repeats is
-// gone.
+// TestARetryWithAKeyIsMadeOnce: the same key and body give the first answer again, also when the run that it repeats
+// was deleted.
 func TestARetryWithAKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -265,8 +265,8 @@ func TestASessionRetriesWhatItMaySubmit(t *testing.T) {
 	m.post("/runs/"+child.RunID+"/retry", "", s.run).want(201)
 }
 
-// TestARetryOfWhatIsNoLongerKept: the caller is told what is gone, and that it has to send it anew.
-func TestARetryOfWhatIsNoLongerKept(t *testing.T) {
+// TestRetryOfATruncatedRun: the caller learns what is no longer kept, and that it has to send it again.
+func TestRetryOfATruncatedRun(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`1`) }, echo("tool"))

@@ -164,8 +164,8 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 	f.nothingAside()
 }
 
-// TestWhatCannotBeChanged: each says why, before and when it is tried, and stays as it is.
-func TestWhatCannotBeChanged(t *testing.T) {
+// TestReadOnlyAgents: each says why, before and when a change is tried, and stays as it is.
+func TestReadOnlyAgents(t *testing.T) {
 	t.Parallel()
 	f, elsewhere := folder(t), folder(t)
 	elsewhere.write("real/agent.json", `{"name":"linked"}`)

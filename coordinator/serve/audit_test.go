@@ -49,8 +49,9 @@ func recorded(all []audit.Entry, entryPoint, kind, name, action string, status i
 	return found
 }
 
-// TestWhoDidWhat: every entry point leaves an entry of each change and each refusal, and none of a read or of contents.
-func TestWhoDidWhat(t *testing.T) {
+// TestAuditOfEveryEntryPoint: every entry point leaves an entry of each change and each refusal, and none of a read or
+// of contents.
+func TestAuditOfEveryEntryPoint(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	s := secure(t, func(c *serve.Config) { c.AuditLog = path })
@@ -236,8 +237,8 @@ func TestTheAuditLogIsRotated(t *testing.T) {
 	}
 }
 
-// TestAnAuditLogThatCannotBe stops the start.
-func TestAnAuditLogThatCannotBe(t *testing.T) {
+// TestUnusableAuditLog stops the start.
+func TestUnusableAuditLog(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

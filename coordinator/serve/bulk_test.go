@@ -243,9 +243,9 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 	}
 }
 
-// TestABatchThatWasCutOffGoesOn: no more may wait in the middle of it. The repeat, under its key or without one, makes
-// none twice.
-func TestABatchThatWasCutOffGoesOn(t *testing.T) {
+// TestInterruptedBulkRetryCanBeRepeated: a limit refuses runs in the middle of it. The repeat, under its key or without
+// one, makes none twice.
+func TestInterruptedBulkRetryCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string

@@ -100,9 +100,9 @@ func TestConnectionsHaveALimit(t *testing.T) {
 	}
 }
 
-// TestBodiesThatNeverCome: who announces a body and never sends it holds no connection that others need, and not for
-// long.
-func TestBodiesThatNeverCome(t *testing.T) {
+// TestBodiesThatNeverArrive: a caller that announces a body and never sends it holds no connection that others need,
+// and not for long.
+func TestBodiesThatNeverArrive(t *testing.T) {
 	t.Parallel()
 	const most = 64
 	s := secure(t, func(c *serve.Config) { c.Connections = most })
@@ -210,8 +210,8 @@ func isProblem(t *testing.T, c net.Conn, status int, code string) {
 	}
 }
 
-// TestWhoMayIsAskedBeforeABodyIsRead: who may not gets the answer while the body has yet to come.
-func TestWhoMayIsAskedBeforeABodyIsRead(t *testing.T) {
+// TestAccessIsCheckedBeforeTheBodyIsRead: a caller without the right gets the answer while the body has yet to come.
+func TestAccessIsCheckedBeforeTheBodyIsRead(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	for _, tt := range []struct {

@@ -48,8 +48,8 @@ func (s *stack) finds(check string, v health.Verdict, words string, headers ...s
 	})
 }
 
-// TestAWellDeployment: nothing fails, and only what is meant here is warned of.
-func TestAWellDeployment(t *testing.T) {
+// TestHealthyDeployment: nothing fails, and only what is meant here is warned of.
+func TestHealthyDeployment(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.NATS.Sync = "always" })
 	s.workAs(thinker("p"), nil)
@@ -73,8 +73,8 @@ func TestAWellDeployment(t *testing.T) {
 	}
 }
 
-// TestTheDoctorAsksWho: what a deployment lacks is told to administrators alone.
-func TestTheDoctorAsksWho(t *testing.T) {
+// TestDoctorIsForAdministrators: what a deployment lacks is reported to administrators alone.
+func TestDoctorIsForAdministrators(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	s.get("/doctor").want(401)
@@ -82,8 +82,8 @@ func TestTheDoctorAsksWho(t *testing.T) {
 	s.finds("http", health.OK, "requires tokens", s.admin)
 }
 
-// TestSecretsForEverybody: files that every user can read are found.
-func TestSecretsForEverybody(t *testing.T) {
+// TestWorldReadableSecrets: files that every user can read are found.
+func TestWorldReadableSecrets(t *testing.T) {
 	t.Parallel()
 	var data string
 	s := secure(t, func(c *serve.Config) { data = c.NATS.DataDir })
@@ -104,8 +104,8 @@ func TestSecretsForEverybody(t *testing.T) {
 	s.finds("secrets", health.Fail, "AO_DATA_DIR "+data+"/open is open to every user", s.admin)
 }
 
-// TestWhatNeedsNoToken: who gets in without being asked, and who can listen on the way.
-func TestWhatNeedsNoToken(t *testing.T) {
+// TestUnprotectedEntryPoints: who gets in without a login, and who can listen on the way.
+func TestUnprotectedEntryPoints(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) {
 		c.HTTPAddr, c.InsecureListen = "0.0.0.0:0", true
@@ -130,9 +130,9 @@ func TestAPrivateNetwork(t *testing.T) {
 	}
 }
 
-// TestWhatTheRunnersLack: silent runners, wrong clocks, queues that nobody serves, agents that do not load, too much
-// that waits.
-func TestWhatTheRunnersLack(t *testing.T) {
+// TestRunnerFindings: stale runners, wrong clocks, queues that nobody serves, agents that do not load, too many waiting
+// runs.
+func TestRunnerFindings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "crooked"), 0o700); err != nil {
@@ -212,8 +212,8 @@ func TestFullStreams(t *testing.T) {
 	s.finds("streams", health.Fail, "new runs are refused")
 }
 
-// TestACertificateThatEnds is warned of two weeks before: that of the tests is good for an hour.
-func TestACertificateThatEnds(t *testing.T) {
+// TestExpiringCertificate is warned of two weeks before: that of the tests is good for an hour.
+func TestExpiringCertificate(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	dir := t.TempDir()

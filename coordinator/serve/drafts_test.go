@@ -100,9 +100,9 @@ func TestDrafts(t *testing.T) {
 	}
 }
 
-// TestDraftsOfAgentsThatAreGone: ten minutes after somebody removed an agent's file by hand, the agent's drafts are
+// TestDraftsOfDeletedAgents: ten minutes after somebody removed an agent's file by hand, the agent's drafts are
 // deleted. They stay if the file is back by then or only broken.
-func TestDraftsOfAgentsThatAreGone(t *testing.T) {
+func TestDraftsOfDeletedAgents(t *testing.T) {
 	t.Parallel()
 	f := folder(t)
 	f.write("gone/agent.json", `{"name":"gone"}`)

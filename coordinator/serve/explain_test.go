@@ -181,7 +181,7 @@ func TestExplainTheEnd(t *testing.T) {
 	s.get("/runs/ses_1/explain").want(400)
 }
 
-// TestExplainTheWait: each reason by name, with all that is needed to mend it.
+// TestExplainTheWait: each reason by name, with all that is needed to correct it.
 func TestExplainTheWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = time.Minute })
@@ -361,9 +361,9 @@ func counted(validation string) run.Outcome {
 			SchemaValidation: json.RawMessage(validation)}}
 }
 
-// TestExplainAnswersThatDoNotFit: what the session was asked again for stands between the claim and the offer. It is a
-// field of the message; what looks like it in a text is text.
-func TestExplainAnswersThatDoNotFit(t *testing.T) {
+// TestExplainSchemaRetries: the retries of a session come between the claim and the unverified result. Each is a field
+// of the message; what looks like it in a text is text.
+func TestExplainSchemaRetries(t *testing.T) {
 	t.Parallel()
 	e := explainedMind(t, func(w *worker, q run.Queued) run.Outcome {
 		w.message(q, "I am thinking")
@@ -382,8 +382,8 @@ func TestExplainAnswersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestExplainGivesTheAnswersThatWereRejected: whole where they are short, with all that is wrong with each.
-func TestExplainGivesTheAnswersThatWereRejected(t *testing.T) {
+// TestExplainHasRejectedAnswers: whole where they are short, with all that is wrong with each.
+func TestExplainHasRejectedAnswers(t *testing.T) {
 	t.Parallel()
 	long := `{"n":"` + strings.Repeat("ü", 20_000) + `"}`
 	wrong := []run.OutputError{{Path: "$.n", Message: "'ü' is not of type 'integer'"}, {Path: "$", Message: "no"}}

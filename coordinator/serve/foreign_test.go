@@ -57,7 +57,7 @@ func forge(t *testing.T, b *bus.Bus, runs ...string) (written int) {
 
 // One message of any worker must not end the deployment. A record without an attempt's key belongs to no attempt,
 // whatever it holds. That holds for every coordinator, also for one that starts later.
-func TestARecordWithoutAKeyIsNobodys(t *testing.T) {
+func TestRecordWithoutKeyIsIgnored(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("tool"))
@@ -83,9 +83,9 @@ func TestARecordWithoutAKeyIsNobodys(t *testing.T) {
 	}
 }
 
-// What an operator may take away by hand: a foreign record while everything goes on, a coordinator's record that nobody
-// reads while no coordinator runs.
-func TestARecordThatIsTakenAwayByHand(t *testing.T) {
+// What an operator may delete by hand: a foreign record while everything runs, a coordinator's record that nobody reads
+// while no coordinator runs.
+func TestRecordDeletedByHand(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("tool"))
@@ -133,7 +133,7 @@ func TestARecordThatIsTakenAwayByHand(t *testing.T) {
 
 // A worker may write, under its attempt's key, a record of a newer version than the attempt allows. That ends the
 // attempt as failed, for every coordinator and the ledger alike. All coordinators stay ready.
-func TestARecordAboveItsAttemptIsAFailedEnd(t *testing.T) {
+func TestRecordAboveItsAttemptsVersionFailsIt(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	other := s.another()

@@ -197,7 +197,7 @@ func textIn(e run.Event) string {
 	return fmt.Sprint(m.Content[0].Text)
 }
 
-// TestEventsOfARetriedRun: those of its attempts before are shown though the last one told nothing.
+// TestEventsOfARetriedRun: those of its earlier attempts are shown although the last one emitted nothing.
 func TestEventsOfARetriedRun(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -114,8 +114,8 @@ func quiet(c *serve.Config) {
 	c.Coordinator.Lease = time.Minute
 }
 
-// FuzzNATS: requests of publishers and of workers, beats, records, and runs left in the inbox, from whoever has a
-// credential. Who asks is answered, no answer says internal, and the coordinator goes on.
+// FuzzNATS: requests of publishers and of workers, heartbeats, records, and runs left in the inbox, from any
+// credential. Each request is answered, no answer is an internal error, and the coordinator continues.
 func FuzzNATS(f *testing.F) {
 	ops := []string{
 		subject.APIRunsCreate, subject.APIRunsGet, subject.APIRunsStop, subject.APIAgentsList, subject.InboxRuns,

@@ -27,7 +27,7 @@ func heap() uint64 {
 }
 
 // Heartbeats of runners that do not exist, each with all the sessions that fit into a message, leave nothing behind.
-func TestHeartbeatsOfUnknownRunnersKeepNothing(t *testing.T) {
+func TestHeartbeatsOfUnknownRunnersStoreNothing(t *testing.T) {
 	s := start(t)
 	var sessions strings.Builder
 	for i := range 22_000 {
@@ -76,8 +76,8 @@ func TestAHeartbeatThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// The largest heartbeat that a worker sends is taken: a thousand attempts, and its idle sessions beside them.
-func TestTheLargestHeartbeatOfAWorkerIsTaken(t *testing.T) {
+// The largest heartbeat that a worker sends is accepted: a thousand attempts, and its idle sessions beside them.
+func TestLargestHeartbeatIsAccepted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	do, free := hold()

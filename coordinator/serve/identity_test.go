@@ -149,9 +149,9 @@ func (a *admitted) join(who, instance, secret string) (id string, silence *atomi
 
 const mine = "the victim's own secret"
 
-// TestNobodyElseIsARunner: an admitted worker cannot deregister another's runner, send its heartbeats, or register as
-// it. The audit log names the credential that tried, not the victim's.
-func TestNobodyElseIsARunner(t *testing.T) {
+// TestWorkerCannotActAsAnotherRunner: an admitted worker cannot deregister another's runner, send its heartbeats, or
+// register as it. The audit log names the credential that tried, not the victim's.
+func TestWorkerCannotActAsAnotherRunner(t *testing.T) {
 	t.Parallel()
 	a := admit(t, func(conf string) string { return conf })
 	id, _ := a.join("victim", "one", mine)
@@ -263,9 +263,9 @@ func TestNobodyElseIsARunner(t *testing.T) {
 	})
 }
 
-// TestNobodyAnswersForARunner: another process with the same credential answers what a dead one is asked. That keeps
-// neither its identity nor its run.
-func TestNobodyAnswersForARunner(t *testing.T) {
+// TestOnlyARunnerAnswersForItself: another process with the same credential replies to requests for a dead one. That
+// keeps neither its identity nor its run.
+func TestOnlyARunnerAnswersForItself(t *testing.T) {
 	t.Parallel()
 	a := admit(t, func(conf string) string { return conf })
 	id, dead := a.join("victim", "one", mine)
@@ -299,8 +299,8 @@ func TestNobodyAnswersForARunner(t *testing.T) {
 	})
 }
 
-// TestWorkersFromBefore send no secret: their instance counts, and nothing else does.
-func TestWorkersFromBefore(t *testing.T) {
+// TestWorkersWithoutSecret are of an older version: their instance counts, and nothing else does.
+func TestWorkersWithoutSecret(t *testing.T) {
 	t.Parallel()
 	// and users.conf is as old
 	a := admit(t, func(conf string) string { return strings.ReplaceAll(conf, ", share: true", "") })

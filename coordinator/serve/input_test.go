@@ -10,8 +10,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestAnAgentsNumbersAndTimes: what a definition may not say is refused by that member's own name, and nothing is
-// stored.
+// TestAnAgentsNumbersAndTimes: a value that a definition may not have is refused by that member's own name, and nothing
+// is stored.
 func TestAnAgentsNumbersAndTimes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -49,8 +49,8 @@ func TestAnAgentsNumbersAndTimes(t *testing.T) {
 	}
 }
 
-// TestANameOfARunner: who wants to have or change an agent of a runner's is told what is possible.
-func TestANameOfARunner(t *testing.T) {
+// TestAgentOfARunnerCannotBeChanged: a caller that wants to own or change an agent of a runner learns what is possible.
+func TestAgentOfARunnerCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	w := s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("tool"))
@@ -125,8 +125,8 @@ func TestTheSizeOfParameters(t *testing.T) {
 	}
 }
 
-// TestWhichNumbersAreTaken: digits are kept, and a number that programs cannot compute with is refused where it stands.
-func TestWhichNumbersAreTaken(t *testing.T) {
+// TestNumbersInParameters: digits are kept, and a number that programs cannot compute with is refused with its path.
+func TestNumbersInParameters(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
@@ -145,9 +145,9 @@ func TestWhichNumbersAreTaken(t *testing.T) {
 	}
 }
 
-// TestWhatNoCommandLineHolds: what a procedural agent's command could not be given is refused before it is stored, by
-// its path and with what to do. Other agents read their parameters from a document, and take it.
-func TestWhatNoCommandLineHolds(t *testing.T) {
+// TestParametersThatNoCommandLineHolds: what a procedural agent's command could not be given is refused before it is
+// stored, by its path and with what to do. Other agents read their parameters from a document, and take it.
+func TestParametersThatNoCommandLineHolds(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))

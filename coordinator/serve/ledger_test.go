@@ -16,7 +16,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestTheLedger: after runs of every kind the audit agrees with what the callers counted; a forged record is told.
+// TestTheLedger: after runs of every kind the audit agrees with what the callers counted; a forged record is reported.
 func TestTheLedger(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -208,8 +208,8 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// TestTooManyWait: back-pressure is 429 with Retry-After.
-func TestTooManyWait(t *testing.T) {
+// TestTooManyPendingRuns: back-pressure is 429 with Retry-After.
+func TestTooManyPendingRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator = parts.Config{MaxPending: 2} })
 	s.post("/agents", `{"name":"plain"}`).want(201)

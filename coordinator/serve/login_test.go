@@ -128,8 +128,8 @@ func TestMe(t *testing.T) {
 	}
 }
 
-// TestTheCookieIsForOurPageAlone: without a browser's word that a page of ours asks, it is refused, reads too.
-func TestTheCookieIsForOurPageAlone(t *testing.T) {
+// TestCookieNeedsOurOrigin: without the browser's header that a page of ours asks, it is refused, reads too.
+func TestCookieNeedsOurOrigin(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	cookie := s.login(s.admin)
@@ -218,7 +218,7 @@ func TestALoginEnds(t *testing.T) {
 	s.get("/me", name+"=x; "+strings.TrimPrefix(own, "Cookie: "), page).want(200)
 }
 
-// TestALiveStreamEndsWithItsLogin: whoever logs out sees no more, wherever the stream is.
+// TestALiveStreamEndsWithItsLogin: after a logout no stream sends more, at any coordinator.
 func TestALiveStreamEndsWithItsLogin(t *testing.T) {
 	t.Parallel()
 	s := secure(t, func(c *serve.Config) { c.HTTP.KeepAlive = 20 * time.Millisecond })
@@ -297,7 +297,7 @@ func TestLoginCodes(t *testing.T) {
 	}
 }
 
-// TestLoginIsBounded: what anybody may send is small, and few guesses are heard.
+// TestLoginIsBounded: what a caller without a login may send is small, and few guesses are checked.
 func TestLoginIsBounded(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
@@ -392,7 +392,7 @@ func TestCookiesOverTLS(t *testing.T) {
 	plain.get("/me", strings.Replace(cookie, "ao_", "__Host-ao_", 1), page).want(401)
 }
 
-// TestLoginsAreAudited: who came, who left, who was refused; never what was shown.
+// TestLoginsAreAudited: who logged in or out, who was refused; never what was shown.
 func TestLoginsAreAudited(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.jsonl")

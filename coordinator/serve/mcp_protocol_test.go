@@ -85,8 +85,8 @@ func TestMCPUnreadable(t *testing.T) {
 	}
 }
 
-// TestMCPListsWhatOneMayCall: a tool that a token cannot call is not shown to it, in no version of the protocol.
-func TestMCPListsWhatOneMayCall(t *testing.T) {
+// TestMCPListsAllowedToolsOnly: a tool that a token cannot call is not shown to it, in no version of the protocol.
+func TestMCPListsAllowedToolsOnly(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	m := think(s.stack, s.admin)
@@ -155,9 +155,9 @@ func (s *stack) follow(ctx context.Context, tool, args string) (next func() (pro
 	}
 }
 
-// TestMCPGivenUpEarly: who gives a call up long before its wait is over knows from the first progress which session
-// goes on.
-func TestMCPGivenUpEarly(t *testing.T) {
+// TestMCPCancelledEarly: a caller that cancels long before its wait is over knows from the first progress which session
+// continues.
+func TestMCPCancelledEarly(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	think(s)
@@ -183,7 +183,7 @@ func TestMCPGivenUpEarly(t *testing.T) {
 	}
 }
 
-// TestMCPNoProgressTwice: each thing is told once, and what is told counts up.
+// TestMCPNoProgressTwice: each event is reported once, and the progress increases.
 func TestMCPNoProgressTwice(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive = 20 * time.Millisecond })
@@ -239,9 +239,9 @@ func TestMCPManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestMCPMuchBesideArguments: arguments may be large, and are kept as they came. All else the protocol's library makes
-// values of, which take thirty times as much memory.
-func TestMCPMuchBesideArguments(t *testing.T) {
+// TestMCPOtherMembersAreLimited: arguments may be large, and are kept as they came. Of all else the protocol's library
+// makes values, which take thirty times as much memory.
+func TestMCPOtherMembersAreLimited(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	var many strings.Builder

@@ -225,8 +225,8 @@ func TestMCPTools(t *testing.T) {
 	}
 }
 
-// TestMCPErrorsComeBackWhole: the error of a tool is the API's own, so that a model can mend its call.
-func TestMCPErrorsComeBackWhole(t *testing.T) {
+// TestMCPErrorsAreThoseOfTheAPI: the error of a tool is the API's own, so that a model can correct its call.
+func TestMCPErrorsAreThoseOfTheAPI(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	think(s)
@@ -353,7 +353,7 @@ func TestMCPModes(t *testing.T) {
 		`{"agent_name":"mind","prompt":"x"}`, `"field":"X-Agent-Session-Id"`)
 }
 
-// TestMCPProgress: a client that asks for it is told what the run does, while it waits.
+// TestMCPProgress: a client that asks for it gets what the run does, while it waits.
 func TestMCPProgress(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive = 20 * time.Millisecond })
@@ -379,9 +379,9 @@ func TestMCPProgress(t *testing.T) {
 	}
 }
 
-// TestMCPProgressTakesASeat: to follow a run takes one of the slots for live streams. If all slots are taken, a client
-// is told that the run goes on, and no more.
-func TestMCPProgressTakesASeat(t *testing.T) {
+// TestMCPProgressTakesAStreamSlot: to follow a run takes one of the slots for live streams. If all slots are taken, a
+// client learns that the run continues, and no more.
+func TestMCPProgressTakesAStreamSlot(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive, c.HTTP.Streams = 20*time.Millisecond, 1 })
 	think(s)
@@ -411,8 +411,8 @@ func (s *stack) rpc(body string, headers ...string) got {
 		"text/event-stream"}, headers...)...)
 }
 
-// TestMCPWaitsEndAlone: who cancels a call, or hangs up, ends the wait and not the run.
-func TestMCPWaitsEndAlone(t *testing.T) {
+// TestMCPCancelEndsOnlyTheWait: a caller that cancels a call, or hangs up, ends the wait and not the run.
+func TestMCPCancelEndsOnlyTheWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.HTTP.KeepAlive = 10 * time.Millisecond })
 	m := think(s)

@@ -45,8 +45,8 @@ func answerOf(c io.Reader) string {
 	return string(b[:n])
 }
 
-// TestSlowBodies: who announces much, sends a part and stalls holds what came, no more than a share, and keeps nobody
-// else out.
+// TestSlowBodies: a caller that announces much, sends a part and stalls holds what came, no more than a share, and
+// keeps nobody else out.
 func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the process
 	s := secure(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
 	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
@@ -90,7 +90,7 @@ func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the proc
 	s.post("/runs/validate", `{"agent_name":"plain","prompt":"`+part+`"}`, s.run).want(200)
 }
 
-// TestManyLargeBodies: whole ones are checked a few at a time; the others wait, or are told to come again.
+// TestManyLargeBodies: whole ones are checked a few at a time; the others wait, or are refused with Retry-After.
 func TestManyLargeBodies(t *testing.T) { // alone: it looks at the memory of the process
 	s := secure(t, func(c *serve.Config) { c.BodyMemory = 40 << 20 })
 	const checked = 200
@@ -167,9 +167,9 @@ func TestManyReadersOfALargeBody(t *testing.T) { // alone: it looks at the memor
 	}
 }
 
-// TestARunThatIsWaitedForHoldsNoBody: over NATS, too, a large body is given back once its run is stored, however long
-// that takes.
-func TestARunThatIsWaitedForHoldsNoBody(t *testing.T) {
+// TestWaitingCallerHoldsNoBody: over NATS, too, the memory of a large body is returned once its run is stored, however
+// long that takes.
+func TestWaitingCallerHoldsNoBody(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
 	gate := make(chan struct{})
@@ -199,7 +199,7 @@ func TestARunThatIsWaitedForHoldsNoBody(t *testing.T) {
 }
 
 // Publishers that wait for their runs leave room for others' requests.
-func TestPublishersThatWaitStandInNobodysWay(t *testing.T) {
+func TestWaitingPublishersBlockNobody(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	gate := make(chan struct{})

@@ -52,8 +52,8 @@ func (s *stack) sums(want map[string]float64) (p metrictest.Page) {
 	return p
 }
 
-// TestMetricsSayWhatHappened: runs of every outcome, and what they leave behind.
-func TestMetricsSayWhatHappened(t *testing.T) {
+// TestMetricsOfRuns: runs of every outcome, and what they leave behind.
+func TestMetricsOfRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, brief, func(c *serve.Config) { c.Coordinator.Reports = 0 })
 	held := make(chan struct{})
@@ -128,8 +128,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	natstest.Until(t, "the lease is lost", func() bool { return s.scrape().Sum("ao_leases_lost_total") == 1 })
 }
 
-// Who watches a counter has to see it at 0 first: a burst of a counter that is born at 20 is no increase.
-func TestCountersStandAtZeroBeforeAnythingHappens(t *testing.T) {
+// A counter has to be exported as 0 first: a burst of a counter that first appears at 20 is no increase.
+func TestCountersStartAtZero(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`1`) }, echo("good"))
@@ -158,8 +158,8 @@ func TestCountersStandAtZeroBeforeAnythingHappens(t *testing.T) {
 	}
 }
 
-// Agents that never run take no places where there are too few.
-func TestPlacesAreForAgentsThatRun(t *testing.T) {
+// Agents that never run take no labels where there are too few.
+func TestOnlyRunAgentsGetLabels(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for i := range 105 {
@@ -173,7 +173,7 @@ func TestPlacesAreForAgentsThatRun(t *testing.T) {
 	}
 }
 
-// A second coordinator says the same of the runs, and counts its own requests.
+// A second coordinator exports the same of the runs, and counts its own requests.
 func TestCoordinatorsCountTheSame(t *testing.T) {
 	t.Parallel()
 	one := start(t)
@@ -191,8 +191,8 @@ func TestCoordinatorsCountTheSame(t *testing.T) {
 	two.sums(map[string]float64{"ao_http_request_seconds route=/runs": 0, "ao_run_answer_seconds": 0})
 }
 
-// For how long a caller waited for a run is the run's time and no latency, whichever way he came.
-func TestWaitsAreNoLatencies(t *testing.T) {
+// For how long a caller waited for a run is the run's time and no latency, at any endpoint.
+func TestWaitsAreNotInLatencies(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	held := make(chan struct{})
@@ -249,8 +249,8 @@ func TestWaitsAreNoLatencies(t *testing.T) {
 	}
 }
 
-// Agents beyond the bound are one.
-func TestLabelsAreFew(t *testing.T) {
+// Agents beyond the bound share one label.
+func TestAgentLabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for i := range 105 {
@@ -273,7 +273,7 @@ func TestLabelsAreFew(t *testing.T) {
 		"ao_http_request_seconds route=/agents/:name code=404": 1})
 }
 
-// Where tokens are asked for, monitoring needs one that reads; a listener of its own needs none.
+// Where tokens are required, monitoring needs one that reads; a listener of its own needs none.
 func TestWhoMayReadMetrics(t *testing.T) {
 	t.Parallel()
 	reg := metric.New("mine")
@@ -303,8 +303,8 @@ func TestWhoMayReadMetrics(t *testing.T) {
 	}
 }
 
-// What ends is told before it does, and how old the last backup is.
-func TestEndsAndBackupsAreReported(t *testing.T) {
+// Expiry times are exported before they come, and the age of the last backup.
+func TestExpiriesAndBackupAreExported(t *testing.T) {
 	t.Parallel()
 	a, reg, dir, now := newAuthority(t), metric.New("mine"), t.TempDir(), time.Now()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
@@ -340,8 +340,8 @@ func TestEndsAndBackupsAreReported(t *testing.T) {
 	})
 }
 
-// What is refused at the inbox, and offered against its schema, is counted.
-func TestRefusedThingsAreCounted(t *testing.T) {
+// What is refused at the inbox, and results that do not match their schema, are counted.
+func TestRejectionsAreCounted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(q run.Queued) run.Outcome { return done(`{"n":"no number"}`) }, echo("good"))

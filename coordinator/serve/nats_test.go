@@ -84,7 +84,7 @@ func TestTheServiceIsDiscoverable(t *testing.T) {
 	})
 }
 
-// TestAgentsOverNATS: the list is that of HTTP. What a request may not say is refused.
+// TestAgentsOverNATS: the list is that of HTTP. Unknown fields of a request are refused.
 func TestAgentsOverNATS(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -136,7 +136,8 @@ func TestRunsOverNATS(t *testing.T) {
 	}
 }
 
-// TestInbox: what publishers leave becomes a run, once, or is kept with the reason; both is told where they ask for it.
+// TestInbox: what publishers leave becomes a run, once, or is kept with the reason; both is reported where they ask for
+// it.
 func TestInbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -222,9 +223,9 @@ func TestInbox(t *testing.T) {
 	}
 }
 
-// TestTheInboxWaitsForRunnersThatMayBeBack: after a restart a run may be taken out of the inbox before its agent is
-// there again.
-func TestTheInboxWaitsForRunnersThatMayBeBack(t *testing.T) {
+// TestInboxWaitsForReturningRunners: after a restart a run may be taken out of the inbox before its agent is there
+// again.
+func TestInboxWaitsForReturningRunners(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		patience time.Duration
@@ -311,7 +312,7 @@ func TestNATSAway(t *testing.T) {
 	})
 }
 
-// TestNATSNotThereAtStart: the coordinator waits, and HTTP says what for.
+// TestNATSNotThereAtStart: the coordinator waits, and HTTP reports for what.
 func TestNATSNotThereAtStart(t *testing.T) {
 	t.Parallel()
 	at := natstest.FreeAddr(t)
@@ -341,8 +342,8 @@ func TestNATSNotThereAtStart(t *testing.T) {
 	}
 }
 
-// TestEnding: waits are answered that the run goes on, streams end, and nobody new is taken.
-func TestEnding(t *testing.T) {
+// TestShutdown: waits are answered that the run continues, streams end, and nobody new is accepted.
+func TestShutdown(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.post("/agents", `{"name":"plain"}`).want(201)
@@ -383,8 +384,8 @@ func TestAnEmbeddedNATSIsNotOpenToAll(t *testing.T) {
 	}
 }
 
-// TestServingMeansOverNATSToo: who is told that a coordinator serves is answered over NATS at once.
-func TestServingMeansOverNATSToo(t *testing.T) {
+// TestReadyMeansServingOverNATS: a caller that learns that a coordinator serves is answered over NATS at once.
+func TestReadyMeansServingOverNATS(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.stop()

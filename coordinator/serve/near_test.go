@@ -10,9 +10,9 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestAnUnknownAgentIsNotFarFromOne: the error names up to three active agents with similar names, and to scope admin
-// the folders that were read.
-func TestAnUnknownAgentIsNotFarFromOne(t *testing.T) {
+// TestUnknownAgentSuggestsSimilarNames: the error names up to three active agents with similar names, and to scope
+// admin the folders that were read.
+func TestUnknownAgentSuggestsSimilarNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := secure(t, func(c *serve.Config) { c.Coordinator.AgentsDirs = []string{dir} })

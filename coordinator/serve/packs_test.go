@@ -113,7 +113,7 @@ func TestPackedEvents(t *testing.T) {
 	}
 }
 
-// TestExplainAnswersInAPack: answers that did not fit are found also where they were told of together.
+// TestExplainAnswersInAPack: answers that did not fit are found also where they were reported together.
 func TestExplainAnswersInAPack(t *testing.T) {
 	t.Parallel()
 	rejected := func(attempt int, what string) json.RawMessage {
@@ -133,7 +133,8 @@ func TestExplainAnswersInAPack(t *testing.T) {
 	}
 }
 
-// TestExplainKeepsWithinBounds: an executor that says without end that its answers do not fit makes no endless story.
+// TestExplainKeepsWithinBounds: an executor that reports without end that its answers do not fit makes no endless
+// story.
 func TestExplainKeepsWithinBounds(t *testing.T) {
 	t.Parallel()
 	rejected := rejectedIn(explainedMind(t, func(w *worker, q run.Queued) run.Outcome {

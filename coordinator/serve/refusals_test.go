@@ -97,9 +97,9 @@ func (g got) refuses(input, field string) {
 	}
 }
 
-// TestWhatIsEmptyIsRefusedByName: who sends an empty text meant something that is not there; it does not stand for "not
-// given".
-func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
+// TestEmptyTextIsRefusedByName: a caller that sends an empty text meant something that is missing; it does not stand
+// for "not given".
+func TestEmptyTextIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
@@ -151,7 +151,7 @@ func TestWhatIsEmptyIsRefusedByName(t *testing.T) {
 	s.call("PATCH", "/agents/mind", `{"executor_profile":""}`).refuses("PATCH with it empty", "executor_profile")
 }
 
-// TestAReasonNamesTheFirstViolation: who reads the stream of refused messages sees what was wrong, not only that
+// TestAReasonNamesTheFirstViolation: a reader of the stream of refused messages sees what was wrong, not only that
 // something was.
 func TestAReasonNamesTheFirstViolation(t *testing.T) {
 	t.Parallel()

@@ -8,9 +8,9 @@ import (
 	"ao/coordinator/serve"
 )
 
-// TestARestartFromASnapshot: a clean end leaves one in the data folder; the next start goes on from there, with what
+// TestRestartFromACheckpoint: a clean end leaves one in the data folder; the next start continues from there, with what
 // waits.
-func TestARestartFromASnapshot(t *testing.T) {
+func TestRestartFromACheckpoint(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	keep := func(c *serve.Config) { c.NATS.DataDir = dir }

@@ -7,8 +7,8 @@ import (
 	"ao/nats/subject"
 )
 
-// TestARollupOnRuns: a stream that allows rollups takes a second message of a subject that takes one. The coordinator
-// creates RUNS without, and the doctor tells when somebody switches it on.
+// TestARollupOnRuns: a stream that allows rollups accepts a second message of a subject that takes one. The coordinator
+// creates RUNS without, and the doctor reports when somebody switches it on.
 func TestARollupOnRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestAFullHistoryTakesNoNewRuns: from nine tenths on, and what has begun can still be stopped; with more room they are
-// taken again.
-func TestAFullHistoryTakesNoNewRuns(t *testing.T) {
+// TestFullHistoryAcceptsNoRuns: from nine tenths on. Claimed runs can still be stopped, and with more room runs are
+// accepted again.
+func TestFullHistoryAcceptsNoRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	js, err := jetstream.New(s.nc)

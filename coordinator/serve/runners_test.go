@@ -31,7 +31,7 @@ func thinker(profile string, tags ...string) runnerapi.Runner {
 	}
 }
 
-// TestAgentFiles: good ones are agents, bad ones are told of by name and take nothing down, and changes are seen.
+// TestAgentFiles: good ones are agents, bad ones are reported by name and take nothing down, and changes are seen.
 func TestAgentFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestAgentFiles(t *testing.T) {
 	natstest.Until(t, "the mended file is an agent", func() bool { return s.get("/agents/torn").status == 200 })
 }
 
-// TestALostWorkerEndsItsRuns: nobody beats for them, so they are over within the lease.
+// TestALostWorkerEndsItsRuns: nobody sends heartbeats for them, so they are over within the lease.
 func TestALostWorkerEndsItsRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, brief)
@@ -113,9 +113,9 @@ func TestALostWorkerEndsItsRuns(t *testing.T) {
 	}
 }
 
-// TestNobodyMatches: a run that no runner could take says why it waits, and fails in time. A run that a busy runner
+// TestNoRunnerMatches: a run that no runner could take says why it waits, and fails in time. A run that a busy runner
 // could take does not fail.
-func TestNobodyMatches(t *testing.T) {
+func TestNoRunnerMatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = 4 * time.Second })
 	do, free := hold()

@@ -17,8 +17,8 @@ import (
 
 const numbered = `{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 
-// TestSchemasHaveNames: the registry, with every answer as a caller reads it.
-func TestSchemasHaveNames(t *testing.T) {
+// TestNamedSchemas: the registry, with every answer as a caller reads it.
+func TestNamedSchemas(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	literal(t, s.get("/schemas"), 200, `{"schemas":[]}`)
@@ -118,9 +118,9 @@ func TestSchemasHaveNames(t *testing.T) {
 	s.post("/schemas", `{"name":"report","schema":{}}`).want(201)
 }
 
-// TestWhichOutputSchemaHolds: inline, then named, then the agent's; options of the request, then of the agent, then the
+// TestOutputSchemaPrecedence: inline, then named, then the agent's; options of the request, then of the agent, then the
 // defaults.
-func TestWhichOutputSchemaHolds(t *testing.T) {
+func TestOutputSchemaPrecedence(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.post("/schemas", `{"name":"named","schema":{"type":"object"}}`).want(201)
@@ -214,7 +214,7 @@ func TestWhichOutputSchemaHolds(t *testing.T) {
 	}
 }
 
-// TestDefaultsOfEnforcement: whoever runs the coordinator says what holds where nobody else does.
+// TestDefaultsOfEnforcement: the coordinator's settings hold where nobody else decides.
 func TestDefaultsOfEnforcement(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.Retries, c.Coordinator.WholeOnly = -1, true })
@@ -231,9 +231,9 @@ func TestDefaultsOfEnforcement(t *testing.T) {
 	}
 }
 
-// TestACheckedResultComesThrough: what the worker says of its enforcement is the same in every answer; what does not
-// match is nowhere.
-func TestACheckedResultComesThrough(t *testing.T) {
+// TestCheckedResultIsTheSameEverywhere: what the worker reports of its enforcement is the same in every answer; what
+// does not match is nowhere.
+func TestCheckedResultIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	said := `{"n":1,"z":12345678901234567890}`

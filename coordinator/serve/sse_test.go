@@ -147,8 +147,8 @@ func TestAStreamShowsItsOwnRun(t *testing.T) {
 	}
 }
 
-// TestNothingIsEscaped: nothing here is HTML, and what was sent is shown as it was.
-func TestNothingIsEscaped(t *testing.T) {
+// TestAnswersAreNotHTMLEscaped: nothing here is HTML, and what was sent is shown as it was.
+func TestAnswersAreNotHTMLEscaped(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.post("/agents", `{"name":"plain"}`).want(201)
@@ -158,8 +158,8 @@ func TestNothingIsEscaped(t *testing.T) {
 	}
 }
 
-// TestAStreamThatWaitsTooLong says so, and the run goes on.
-func TestAStreamThatWaitsTooLong(t *testing.T) {
+// TestStreamTimeout: the stream says so, and the run continues.
+func TestStreamTimeout(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.post("/agents", `{"name":"plain"}`).want(201)
@@ -228,8 +228,8 @@ func TestLastEventID(t *testing.T) {
 	hangUp()
 }
 
-// TestSeats: live streams have an end to their number, and leave their seat.
-func TestSeats(t *testing.T) {
+// TestStreamSlots: the number of live streams is limited, and an ended one frees its slot.
+func TestStreamSlots(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.HTTP.Streams = 4 })
 	var hangUps []func()
@@ -291,8 +291,8 @@ func (s *stack) hangOn(path string, headers ...string) (status int, hangUp func(
 	}
 }
 
-// TestATokenLeavesSeats: one token alone cannot take the last live streams, and another always finds twenty.
-func TestATokenLeavesSeats(t *testing.T) {
+// TestTokenLeavesStreamSlots: one token alone cannot take the last live streams, and another always finds twenty.
+func TestTokenLeavesStreamSlots(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	taken := 0

@@ -151,7 +151,7 @@ func TestRunsAsLinesOfJSON(t *testing.T) {
 }
 
 // A table shows nobody more than the list does.
-func TestATableIsWhatItsReaderMayRead(t *testing.T) {
+func TestTableHasOnlyReadableRuns(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	m := think(s.stack, s.admin)

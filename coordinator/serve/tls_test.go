@@ -119,8 +119,9 @@ func (a *authority) serialAt(url string) int64 {
 	return res.TLS.PeerCertificates[0].SerialNumber.Int64()
 }
 
-// TestTLS: with a certificate the API is HTTPS, with TLS 1.2 at least. A client that does not trust the certificate is
-// told of AO_CA. Workers are told an HTTPS address too. A new certificate is served without a restart, a bad one never.
+// TestTLS: with a certificate the API is HTTPS, with TLS 1.2 at least. The error of a client that does not trust the
+// certificate names AO_CA. Workers are given an HTTPS address too. A new certificate is served without a restart, a bad
+// one never.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -215,8 +216,8 @@ func TestBadTLSSettings(t *testing.T) {
 	}
 }
 
-// TestTLSIsNoToken: beyond loopback a certificate alone opens nothing.
-func TestTLSIsNoToken(t *testing.T) {
+// TestTLSGrantsNoAccess: beyond loopback a certificate alone grants nothing.
+func TestTLSGrantsNoAccess(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	dir := t.TempDir()

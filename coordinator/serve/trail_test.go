@@ -23,8 +23,8 @@ func (s *stack) trail(query string, header ...string) audit.Page {
 	return into[audit.Page](s.get("/audit?"+query, header...), 200)
 }
 
-// TestTheTrail: what two coordinators did and refused, each tells the same of it, and filters find it.
-func TestTheTrail(t *testing.T) {
+// TestTrail: what two coordinators did and refused: each lists the same, and filters find it.
+func TestTrail(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	other := s.another(func(c *serve.Config) { c.APITokens = s.file })
@@ -86,8 +86,8 @@ func TestTheTrail(t *testing.T) {
 	s.get("/audit").want(401)
 }
 
-// TestTheTrailOutlivesACoordinator: what it did before its end is there, and a deployment without the stream says so.
-func TestTheTrailOutlivesACoordinator(t *testing.T) {
+// TestTrailOutlivesACoordinator: what it did before its end is there, and a deployment without the stream reports that.
+func TestTrailOutlivesACoordinator(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	other := s.another()
@@ -116,7 +116,8 @@ func TestTheTrailOutlivesACoordinator(t *testing.T) {
 	other.get("/doctor").want(200)
 }
 
-// TestAFloodOfRefusals: who is refused again and again does not wash away what others did; what is not told is counted.
+// TestAFloodOfRefusals: a caller that is refused again and again does not displace what others did; what is not
+// recorded is counted.
 func TestAFloodOfRefusals(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "audit.jsonl")

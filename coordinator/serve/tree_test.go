@@ -263,8 +263,8 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 	s.verified()
 }
 
-// A run that waits behind another one has nothing below it; one that has ended has, until a later one begins.
-func TestWhatIsBelowARun(t *testing.T) {
+// A run that waits behind another one has nothing below it. An ended one has, until a later one is claimed.
+func TestOpenRunsBelowARun(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	think(s)

@@ -81,7 +81,7 @@ func TestNothingIsMissedBetweenListAndStream(t *testing.T) {
 	}
 }
 
-// Answers made of the history say their position; a reader gets none from before its own.
+// Answers from the history carry their position; a reader gets none from before its own.
 func TestPositions(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -119,7 +119,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Watching a list takes a seat, has its filters, and its heartbeats; a foreign position begins anew.
+// Watching a list takes a stream slot, has its filters, and its keep-alives; a foreign position starts over.
 func TestAListIsWatched(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -9,8 +9,8 @@ import (
 	"ao/nats/subject"
 )
 
-// TestWhereAServerElsewherePutsBatchesAside: known with replicas only, and else it is said how to find out.
-func TestWhereAServerElsewherePutsBatchesAside(t *testing.T) {
+// TestBatchStagingOfARemoteServer: known with replicas only; otherwise the answer says how to find out.
+func TestBatchStagingOfARemoteServer(t *testing.T) {
 	for replicas, want := range map[int]health.Verdict{3: health.OK, 1: health.Skip} {
 		f := remoteStaging(bus.ServerHealth{Streams: []bus.StreamHealth{{Name: subject.Events, Replicas: 4 - replicas},
 			{Name: subject.Runs, Replicas: replicas}}})
@@ -21,8 +21,8 @@ func TestWhereAServerElsewherePutsBatchesAside(t *testing.T) {
 	}
 }
 
-// TestTheWayToNATS: who gets in there, and who can listen on the way.
-func TestTheWayToNATS(t *testing.T) {
+// TestNATSConnectionIsExamined: who gets in there, and who can listen on the way.
+func TestNATSConnectionIsExamined(t *testing.T) {
 	const here, there = "nats://127.0.0.1:4222", "nats://nats:4222"
 	for _, tt := range []struct {
 		name    string

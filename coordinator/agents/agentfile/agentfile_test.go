@@ -51,8 +51,8 @@ func described(text string) []strictjson.Member {
 
 func anything(agent.Blueprint) error { return nil }
 
-// What an editor writes while a change is being made is not lost: the change is made anew.
-func TestAnEditorWritesMeanwhile(t *testing.T) {
+// What an editor writes while a change is made is not lost: the change is applied again.
+func TestConcurrentEditIsKept(t *testing.T) {
 	dir, at := made(t, "x/agent.json", `{"name":"x","tags":["old"]}`)
 	edits := 0
 	_, err := Change(t.Context(), dir, at, described("d"), Check{After: anything, Before: func(agent.Blueprint) error {
@@ -83,8 +83,8 @@ func TestAnEditorWritesMeanwhile(t *testing.T) {
 	}
 }
 
-// What cannot be written aside changes nothing.
-func TestNothingChangesWhereNothingCanBeWrittenAside(t *testing.T) {
+// If the temporary file cannot be written, nothing changes.
+func TestFailedTemporaryFileChangesNothing(t *testing.T) {
 	dir, at := made(t, strings.Repeat("x", 245)+".json", `{"name":"x"}`)
 	if _, err := Change(t.Context(), dir, at, described("d"), Check{anything, anything}); err == nil ||
 		fault.KindOf(err) == fault.Internal {
@@ -95,7 +95,7 @@ func TestNothingChangesWhereNothingCanBeWrittenAside(t *testing.T) {
 	}
 }
 
-// The second file cannot be put in place: the first one is as it was.
+// If the second file cannot be put in place, the first one is restored.
 func TestTwoFilesChangeTogether(t *testing.T) {
 	_, at := made(t, "x/agent.json", `{"name":"x"}`)
 	put(t, agent.PromptPath(at), "old")
@@ -141,7 +141,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// A lock that somebody holds is waited for, and not longer than its caller waits.
+// A lock of another process is waited for, at most for as long as the caller waits.
 func TestALockIsWaitedFor(t *testing.T) {
 	dir, at := made(t, "x.json", `{"name":"x"}`)
 	release, err := lock(t.Context(), dir)
@@ -168,7 +168,8 @@ func TestALockIsWaitedFor(t *testing.T) {
 	}
 }
 
-// What a process left that ended while it wrote is removed by the next change, and what is fresh is another's.
+// What a process left that died while it wrote is removed by the next change. A recent file belongs to another process,
+// and stays.
 func TestLeftoversAreRemoved(t *testing.T) {
 	dir, at := made(t, "x.json", `{"name":"x"}`)
 	old, fresh := filepath.Join(dir, ".x.json.ao-1"), filepath.Join(dir, ".x.json.ao-2")

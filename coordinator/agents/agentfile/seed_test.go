@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestSeed: what is shipped reaches the copy, and what somebody made of the copy stays.
+// TestSeed: shipped files reach the copy, and what a user changed in the copy stays.
 func TestSeed(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "agents")
 	s := Seed{From: from, To: to}

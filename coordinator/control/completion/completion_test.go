@@ -45,8 +45,8 @@ func (w *world) Passed(context.Context, string) (bool, bool, error) {
 }
 func (w *world) AcceptDamaged(context.Context, bus.Entry) error { w.did += "failed"; return nil }
 
-// TestACarriedRunIsAcceptedOnce: another coordinator may have accepted it meanwhile, since it had begun behind a claim
-// that is older than the run. Then nothing is removed.
+// TestACarriedRunIsAcceptedOnce: another coordinator may have accepted it meanwhile, since it had been claimed behind a
+// claim that is older than the run. Then nothing is removed.
 func TestACarriedRunIsAcceptedOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		world

@@ -56,8 +56,9 @@ func (h *history) FailDamaged(context.Context, projection.Active, string) error 
 	return err
 }
 
-// TestAFailureIsWritten: nothing starts until a run that had begun has failed, whatever becomes of the first write.
-func TestAFailureIsWritten(t *testing.T) {
+// TestNoRunStartsBeforeFailuresAreStored: nothing starts until a claimed run of a damage has failed, whatever becomes
+// of the first write.
+func TestNoRunStartsBeforeFailuresAreStored(t *testing.T) {
 	down := errors.New("NATS does not answer")
 	for _, tt := range []struct {
 		name     string

@@ -19,8 +19,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// "No online runner matches for RUN_NO_MATCH_TIMEOUT in a row": while nobody looked there is no row.
-func TestNoRunExpiresForAPause(t *testing.T) {
+// "No online runner matches for RUN_NO_MATCH_TIMEOUT in a row": while nobody checked, no time counts.
+func TestPauseDoesNotExpireRuns(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{NoMatch: time.Minute})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
@@ -39,8 +39,8 @@ func TestNoRunExpiresForAPause(t *testing.T) {
 	}
 }
 
-// A look at what waits may be old when it comes to a run: what has been begun is not queued once more.
-func TestWhatIsClaimedIsNotQueuedAgain(t *testing.T) {
+// A lookup of waiting runs may be old when a run's turn comes: one that has been claimed since is not queued again.
+func TestClaimedRunIsNotQueuedAgain(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	both := coordinatortest.Runner("one", coordinatortest.Echo("a"), coordinatortest.Echo("b"))
 	coordinatortest.Register(t, c, both)
@@ -60,7 +60,7 @@ func TestWhatIsClaimedIsNotQueuedAgain(t *testing.T) {
 
 // A run may wait in another queue than its own: it was in its own before, and is not queued there again. However often
 // a runner registers, the dispatcher tries to move the run less and less often, down to once in 10 s.
-func TestARunThatMovesBackIsLookedAtEverMoreSeldom(t *testing.T) {
+func TestMovingARunBacksOff(t *testing.T) {
 	var w dispatch.Wait
 	now, looks := time.Unix(0, 0), []int(nil)
 	for ms := 0; ms < 60_000; ms += 100 { // a runner comes ten times a second
@@ -142,8 +142,8 @@ func (e *endings) EndWaiting(context.Context, projection.Active, run.Status, *fa
 	return nil
 }
 
-// TestARunnerThatComesAfterTheLook: a run that waited for too long is not failed for want of it.
-func TestARunnerThatComesAfterTheLook(t *testing.T) {
+// TestRunnerThatRegistersAfterTheLookup: a run that waited for too long is not failed for want of a runner.
+func TestRunnerThatRegistersAfterTheLookup(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID

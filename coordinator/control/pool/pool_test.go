@@ -22,7 +22,7 @@ func held(until chan error) func(context.Context) error {
 	}
 }
 
-func TestNothingIsDoneTwiceAtOnce(t *testing.T) {
+func TestSameKeyIsNotDoneConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var idle atomic.Int32
 		p := New(Config{Slots: 2, Idle: func() { idle.Add(1) }})
@@ -47,7 +47,7 @@ func TestNothingIsDoneTwiceAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatFailedRestsForLongerAndLonger(t *testing.T) {
+func TestFailuresBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Config{Backoff: func(times int) time.Duration { return time.Duration(times) * time.Second }})
 		fails := func(context.Context) error { return errors.New("no") }
@@ -81,7 +81,7 @@ func TestWhatFailedRestsForLongerAndLonger(t *testing.T) {
 	})
 }
 
-func TestOneGroupLeavesRoomForOthers(t *testing.T) {
+func TestGroupLeavesSlotsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Config{Slots: 5, Each: 2})
 		until := make(chan error)
@@ -104,7 +104,7 @@ func TestOneGroupLeavesRoomForOthers(t *testing.T) {
 	})
 }
 
-func TestWhoEndsBeginsNothing(t *testing.T) {
+func TestCancelledContextStartsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if New(Config{}).Go(ctx, "a", "", func(context.Context) error { t.Error("begun"); return nil }) {

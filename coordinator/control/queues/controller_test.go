@@ -23,7 +23,7 @@ import (
 
 // A runner with many tags meets more different demands than there may be queues. A queue that is unused and was not
 // requested a moment ago makes room at once. A queue in which runs wait does not.
-func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
+func TestUnusedQueuesAreEvicted(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{MaxQueues: 4})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
@@ -89,7 +89,7 @@ func TestQueuesThatNobodyUsesMakeRoom(t *testing.T) {
 
 // A coordinator that ends between removing a queue's entry and its consumer leaves the consumer behind. Any coordinator
 // removes such a consumer later. It keeps a consumer whose queue has an entry, has a waiting run, or needs no entry.
-func TestConsumersOfNoQueueGo(t *testing.T) {
+func TestConsumersWithoutAQueueAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
@@ -153,7 +153,7 @@ func takeUnclaimed(t *testing.T, c *parts.Coordinator, a projection.Active) {
 
 // A queue's consumer is recreated if it is past a run that nobody has claimed. It is kept if a worker has claimed that
 // run since the controller's lookup.
-func TestOnlyAQueueThatLostARunIsMadeAgain(t *testing.T) {
+func TestOnlyAQueueThatLostARunIsRecreated(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Lease: time.Hour})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
@@ -185,9 +185,8 @@ func TestOnlyAQueueThatLostARunIsMadeAgain(t *testing.T) {
 	}
 }
 
-// The queue of a profile whose last runner is gone for good loses its consumer, too; one that comes back has it made
-// again.
-func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
+// The queue of a profile whose last runner was removed loses its consumer, too. A profile that returns gets a new one.
+func TestConsumersOfRemovedProfilesAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
@@ -232,8 +231,8 @@ func TestConsumersOfProfilesThatAreGoneGo(t *testing.T) {
 	}
 }
 
-// A queue that is made when a runner comes counts to who submitted the run, too.
-func TestAQueueCountsToItsCaller(t *testing.T) {
+// A queue that is created when a runner registers counts for the caller who submitted the run, too.
+func TestQueueCountsForItsCaller(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	first := coordinatortest.Runner("one", coordinatortest.Echo("a"))

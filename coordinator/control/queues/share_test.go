@@ -24,8 +24,9 @@ type owners map[string]bool
 func (o owners) AgentQueues() map[string]bool { return o }
 func (owners) Announce(runnerapi.RoutingKey)  {}
 
-// Which queue goes when room is needed: one that nobody uses, of one's own first, else of who has more.
-func TestWhichQueueMakesRoom(t *testing.T) {
+// The queue that is evicted when there are too many: an unused one, the caller's own first, else one of whoever has
+// most.
+func TestQueueToEvict(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	blank := Config{History: nothingWaits{}, Runners: owners{}}

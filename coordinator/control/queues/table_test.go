@@ -131,9 +131,9 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 	t.FailNow()
 }
 
-// While a coordinator removes the consumer of a queue that has gone, another makes the queue again: whoever is first,
-// one is there.
-func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
+// While a coordinator removes the consumer of a deleted queue, another one recreates the queue: in any order, one
+// exists.
+func TestRecreatedQueueHasAConsumer(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	goes, comes := coordinatortest.Start(
@@ -172,8 +172,8 @@ func TestAQueueThatComesBackHasAConsumer(t *testing.T) {
 	}
 }
 
-// A coordinator that has not heard that a queue is gone queues a run there: the queue is not closed, and comes back.
-func TestAQueueIsNotClosedOverARun(t *testing.T) {
+// A coordinator that has not read a queue's deletion queues a run there: the queue is not closed, and is restored.
+func TestQueueWithARunIsRestored(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	goes, late := coordinatortest.Start(
@@ -240,7 +240,7 @@ func TestAnOldDeletionRemovesNoQueue(t *testing.T) {
 
 // Two coordinators create and remove queues at once. One may remove a queue at the moment when the other queues a run
 // there. Every run still ends within seconds.
-func TestNoRunIsStuckInAQueueThatGoes(t *testing.T) {
+func TestNoRunIsStuckInADeletedQueue(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	cfg := parts.Config{MaxQueues: 8}

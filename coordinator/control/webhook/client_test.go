@@ -105,7 +105,7 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	for _, tt := range []struct {
 		status int
 		want   Attempt
@@ -198,7 +198,7 @@ func TestTLSByName(t *testing.T) {
 	}
 }
 
-func TestANameThatChangesItsMind(t *testing.T) {
+func TestDNSRebinding(t *testing.T) {
 	s, conns := receiver(t, "127.0.0.1:0", func(http.ResponseWriter, *http.Request) {})
 	s.Start()
 	t.Cleanup(s.Close)
@@ -229,7 +229,7 @@ func TestANameThatChangesItsMind(t *testing.T) {
 	}
 }
 
-func TestOneBadAddressSpoilsAName(t *testing.T) {
+func TestOneForbiddenAddressRefusesAName(t *testing.T) {
 	s, conns := receiver(t, "127.0.0.1:0", func(http.ResponseWriter, *http.Request) {})
 	s.Start()
 	t.Cleanup(s.Close)
@@ -253,7 +253,7 @@ func TestOneBadAddressSpoilsAName(t *testing.T) {
 	}
 }
 
-func TestTheSocketDecides(t *testing.T) {
+func TestSocketAddressIsChecked(t *testing.T) {
 	s, conns := receiver(t, "127.0.0.1:0", func(http.ResponseWriter, *http.Request) {})
 	s.Start()
 	t.Cleanup(s.Close)
@@ -303,7 +303,7 @@ func TestASlowReceiver(t *testing.T) {
 	}
 }
 
-func TestWhoBreaksOff(t *testing.T) {
+func TestConnectionErrors(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -321,7 +321,7 @@ func TestWhoBreaksOff(t *testing.T) {
 	}
 }
 
-func TestAHugeAnswerIsNotTaken(t *testing.T) {
+func TestLargeResponseIsNotRead(t *testing.T) {
 	var sent atomic.Int64
 	done := make(chan struct{})
 	url, _ := plainReceiver(t, func(w http.ResponseWriter, r *http.Request) {

@@ -132,8 +132,8 @@ func hook(t *testing.T, c *parts.Coordinator, id string) run.CallbackState {
 	return *r.HTTPCallback
 }
 
-// The schedule is on the stream: another coordinator goes on with it. What is dead can be asked for again.
-func TestAReceiverThatFails(t *testing.T) {
+// The schedule is in the stream: another coordinator continues it. A dead callback can be redelivered.
+func TestFailingReceiver(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	to.answers(503)
@@ -191,7 +191,7 @@ func many(t *testing.T, c *parts.Coordinator, r runnerapi.Runner, n int, url str
 	return ids
 }
 
-func TestManyRunsAreReportedOnce(t *testing.T) {
+func TestManyRunsAreDeliveredOnce(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
@@ -228,9 +228,9 @@ func age(t *testing.T, c *parts.Coordinator, id string) {
 	natstest.Until(t, "another's try is seen", func() bool { return c.Posting.Age(id) })
 }
 
-// Whose clock says what does not matter: a try of another is made here when it has been seen, and not made, for a
+// No clocks are compared: an attempt that another coordinator reserved is made here once it was seen unmade for a
 // minute.
-func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
+func TestReservedAttemptIsLeftToItsCoordinator(t *testing.T) {
 	to := receive(t)
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
@@ -251,8 +251,8 @@ func TestATryOfAnotherIsLeftToItForAWhile(t *testing.T) {
 	}
 }
 
-// A look may be old when a try is taken: what the stream says counts.
-func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
+// A lookup may be old when an attempt is reserved: what the stream has counts.
+func TestFinishedAttemptIsNotRepeated(t *testing.T) {
 	to := receive(t)
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
@@ -278,7 +278,7 @@ func TestATryThatWasMadeIsNotMadeAgain(t *testing.T) {
 }
 
 // After a loss of records a run may end behind a step of its webhook. That step does not count, and keeps its number.
-func TestAStepFromBeforeTheEndIsNotInTheWay(t *testing.T) {
+func TestStepBeforeTheEndRecordDoesNotBlock(t *testing.T) {
 	to := receive(t)
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
@@ -300,8 +300,8 @@ func TestAStepFromBeforeTheEndIsNotInTheWay(t *testing.T) {
 	}
 }
 
-// A try that cannot be read yet is not taken: it waits for nobody.
-func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
+// If a run cannot be read yet, no attempt is reserved, so no coordinator waits for it.
+func TestUnreadableRunReservesNoAttempt(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	unknown := projection.Webhook{RunID: run.NewID(), SessionID: run.NewID()}
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
@@ -316,7 +316,7 @@ func TestAnErrorOfOurOwnTakesNoTry(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
+func TestHangingReceiverLeavesSlotsForOthers(t *testing.T) {
 	end := make(chan struct{})
 	var hangs atomic.Int32
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -348,8 +348,8 @@ func TestAReceiverThatHangsLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// A coordinator that knows no AO_CALLBACK_HOSTS leaves what others have accepted to those.
-func TestWhoMayDeliverNothingTakesNoTry(t *testing.T) {
+// A coordinator without AO_CALLBACK_HOSTS leaves what others have accepted to those.
+func TestCoordinatorWithoutCallbackHostsReservesNoAttempt(t *testing.T) {
 	s := natstest.Server(t)
 	to := receive(t)
 	mute := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{})
@@ -389,8 +389,8 @@ func TestACallbackURLIsRefusedUnlessAllowed(t *testing.T) {
 	}
 }
 
-// TestATryThatCameToNothingRests from its very end on, whoever looks at that moment.
-func TestATryThatCameToNothingRests(t *testing.T) {
+// TestFailedAttemptBacksOff from its very end on, whoever scans at that moment.
+func TestFailedAttemptBacksOff(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))

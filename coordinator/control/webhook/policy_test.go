@@ -115,7 +115,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestWhatIsPublic(t *testing.T) {
+func TestPublicAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		public bool
 		addrs  string
@@ -140,7 +140,7 @@ func TestWhatIsPublic(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsWrongIsNamed(t *testing.T) {
+func TestInvalidPolicyIsNamed(t *testing.T) {
 	for _, tt := range []struct {
 		policy Policy
 		want   string

@@ -10,8 +10,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestJudgedReplicas: how many servers keep what is written, and whether they have it.
-func TestJudgedReplicas(t *testing.T) {
+// TestReplicas: how many servers keep what is written, and whether they have it.
+func TestReplicas(t *testing.T) {
 	stream := func(n int, behind ...string) bus.StreamHealth {
 		return bus.StreamHealth{Name: "RUNS", Replicas: n, Behind: behind}
 	}
@@ -36,8 +36,8 @@ func TestJudgedReplicas(t *testing.T) {
 	}
 }
 
-// TestJudgedCallbacks: those pending for long, and those given up.
-func TestJudgedCallbacks(t *testing.T) {
+// TestCallbacks: those pending for long, and those given up.
+func TestCallbacks(t *testing.T) {
 	now := time.Now()
 	ended := func(ago time.Duration) run.Run {
 		at := now.Add(-ago)
@@ -63,8 +63,8 @@ func TestJudgedCallbacks(t *testing.T) {
 	}
 }
 
-// TestJudgedVersions: all versions are told, and only known ones that differ are warned of.
-func TestJudgedVersions(t *testing.T) {
+// TestVersions: all versions are reported, and only known ones that differ are warned of.
+func TestVersions(t *testing.T) {
 	type of = map[string]int
 	for _, tt := range []struct {
 		name                  string

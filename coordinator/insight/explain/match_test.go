@@ -7,8 +7,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestMismatchesSayWhatSatisfiesDecides: a runner may take a run exactly where nothing is wrong with it.
-func TestMismatchesSayWhatSatisfiesDecides(t *testing.T) {
+// TestMismatchesAgreeWithSatisfies: a runner may take a run exactly if it has no mismatch.
+func TestMismatchesAgreeWithSatisfies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 	tags := func() (all []string) {

@@ -41,8 +41,8 @@ func (*slowRecords) Events(context.Context, string, uint64, int) ([]bus.Message,
 	return nil, nil
 }
 
-// A story's records are read together: nobody holds the narrator's lock while NATS is asked, and each record is told
-// once (run with -race).
+// A story's records are read together: nobody holds the narrator's lock while NATS is asked, and each record is
+// described once (run with -race).
 func TestRecordsOfAStoryAreReadTogether(t *testing.T) {
 	const id = "run_1"
 	records := &slowRecords{full: map[uint64]bus.Message{}, in: make(chan struct{}), out: make(chan struct{})}

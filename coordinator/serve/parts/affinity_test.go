@@ -16,7 +16,7 @@ import (
 
 // A session whose executor session is on one host continues there. The demands of its next run say so, even if that run
 // was accepted before the executor bound anything. Once no runner is left there, a resume is refused at once.
-func TestASessionGoesOnWhereItIs(t *testing.T) {
+func TestSessionContinuesOnItsHost(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	c := begin(t, b, Config{NoMatch: 4 * time.Second})

@@ -15,7 +15,7 @@ import (
 )
 
 // TestASlowStoreDelaysNoCallback: a waiting run gets its agent's new definition, which reads and writes the object
-// store, and that hangs. Parents are told meanwhile, results checked, silent runners removed, and trees stopped.
+// store, and that hangs. Callbacks are delivered meanwhile, results checked, stale runners removed, and trees stopped.
 func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	t.Parallel()
 	c := New(Config{Bus: natstest.Bus(t), Log: natstest.Log(t), Lease: time.Hour,

@@ -33,7 +33,7 @@ func TestAQueueThatIsDeletedWithARunInItComesBack(t *testing.T) {
 
 // Thousands may have waited for a runner: they are queued in the order in which they came, each once, also by two
 // coordinators.
-func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
+func TestWaitingRunsAreQueuedInOrder(t *testing.T) {
 	server := natstest.Server(t)
 	one, other := begin(t, natstest.Open(t, server), Config{}), begin(t, natstest.Open(t, server), Config{})
 	r := talker(t, one)
@@ -60,9 +60,9 @@ func TestWhatWaitedForARunnerIsQueuedInOrder(t *testing.T) {
 	}
 }
 
-// A session goes on with a run that was accepted before a runner began its first one; where nobody ever does, that run
-// says so.
-func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
+// A session continues with a run that was accepted before a runner claimed its first one. If no runner ever does, that
+// run says so.
+func TestTurnBeforeItsSessionIsClaimed(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	resume := func(s runs.Accepted) string {
@@ -92,7 +92,7 @@ func TestATurnIsTakenBeforeItsSessionBegan(t *testing.T) {
 	}
 }
 
-// A crash of NATS may take a claim and leave the end record of its runner: that session began all the same.
+// A crash of NATS may take a claim and leave the end record of its runner: that session was claimed all the same.
 func TestATurnAfterALostClaim(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)

@@ -315,7 +315,7 @@ func TestAParentThatFailedAndIsResumed(t *testing.T) {
 	}
 }
 
-// A coordinator that is a moment behind tells nobody twice (decision 0014).
+// A coordinator that is a moment behind calls nobody back twice (decision 0014).
 func TestAStaleLookupCallsNobodyBackTwice(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
@@ -364,7 +364,7 @@ func TestALookupBeforeTheLastTurnCallsNobodyBack(t *testing.T) {
 	}
 }
 
-// A turn that ended before it began has told nobody.
+// A turn that ended unclaimed has delivered nothing.
 func TestAnUnclaimedTurnIsPendingAgain(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
@@ -388,8 +388,8 @@ func TestAnUnclaimedTurnIsPendingAgain(t *testing.T) {
 	}
 }
 
-// Whoever restarts, and wherever: between the end of a child and the delivery nothing is lost and nothing comes twice.
-func TestTheEndThatNoCoordinatorSaw(t *testing.T) {
+// Between the end of a child and its delivery any coordinator may restart: nothing is lost and nothing comes twice.
+func TestEndWhileNoCoordinatorRuns(t *testing.T) {
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -413,7 +413,7 @@ func TestTheEndThatNoCoordinatorSaw(t *testing.T) {
 	}
 }
 
-// A hundred children end at once, under three coordinators: each is told of exactly once.
+// A hundred children end at once, under three coordinators: each is delivered exactly once.
 func TestAHundredChildren(t *testing.T) {
 	s := natstest.Server(t)
 	f := newFixture(t, begin(t, natstest.Open(t, s), Config{}))
@@ -469,7 +469,7 @@ func TestAHundredChildren(t *testing.T) {
 	t.Logf("100 children in %d turns", turns)
 }
 
-// An agent that is inactive by now still hears of its children, as it was.
+// An agent that is inactive by now still gets its children's results, as it was.
 func TestAnInactiveParentIsCalledBack(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")

@@ -42,8 +42,8 @@ func reconnectable(t *testing.T) (c *Coordinator, renew func(), js jetstream.Jet
 	}, js
 }
 
-// A NATS that comes back with another history: nobody is told of the old one, nor that all is ready, before the two
-// were compared.
+// A NATS that comes back with another history: nothing of the old one is reported, nor that all is ready, before the
+// two were compared.
 func TestAHistoryIsComparedBeforeItIsReportedAgain(t *testing.T) {
 	t.Parallel()
 	c, renew, js := reconnectable(t)
@@ -107,7 +107,7 @@ func TestQueuesAreServedSoonAfterNATSIsBack(t *testing.T) {
 	}
 }
 
-// Whether there is an agent is not known while NATS does not say so: another coordinator may have made it a moment ago.
+// Whether there is an agent is unknown while NATS does not answer: another coordinator may have made it a moment ago.
 func TestNoAgentIsUnknownWhileNATSDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	a, b, slow := pair(t)

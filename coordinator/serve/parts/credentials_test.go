@@ -16,9 +16,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestWorkersAreSentTheirOwnRecords: what a worker may not read it is told, by the full subject with its key; no
-// stars lead to another's.
-func TestWorkersAreSentTheirOwnRecords(t *testing.T) {
+// TestWorkersReadOnlyTheirOwnRecords: a worker that may not read a record gets it by the full subject with its key; no
+// wildcards lead to another's.
+func TestWorkersReadOnlyTheirOwnRecords(t *testing.T) {
 	t.Parallel()
 	server := natstest.Server(t)
 	b := natstest.Open(t, server)
@@ -55,9 +55,9 @@ func TestWorkersAreSentTheirOwnRecords(t *testing.T) {
 	}
 }
 
-// TestRegistrationsAreForTheirSubject: permissions speak of subjects, so what is in the message must be what the
-// subject says.
-func TestRegistrationsAreForTheirSubject(t *testing.T) {
+// TestRegistrationMustMatchItsSubject: permissions are on subjects, so the content of the message must match its
+// subject.
+func TestRegistrationMustMatchItsSubject(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	c := begin(t, b, Config{})

@@ -68,7 +68,7 @@ func holdBatches(t *testing.T, s *embed.Server) {
 
 // A client takes all places that NATS has for batches, and keeps them. What is otherwise written as a batch is still
 // done within seconds, each thing once, by two coordinators. The limit is for slow machines.
-func TestWhoHoldsAllBatchesKeepsNobodyWaiting(t *testing.T) {
+func TestExhaustedBatchesDelayNobody(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	c := begin(t, natstest.Open(t, s), Config{})

@@ -42,8 +42,8 @@ func story(e explain.Explanation) (words string, last map[string]string) {
 	return strings.TrimSpace(words), last
 }
 
-// TestExplainASessionWhoseHostIsGone: what it bound, and where it waits for.
-func TestExplainASessionWhoseHostIsGone(t *testing.T) {
+// TestExplainASessionWithoutItsHost: what it bound, and where it waits for.
+func TestExplainASessionWithoutItsHost(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	c := begin(t, b, Config{NoMatch: time.Minute})
@@ -73,7 +73,7 @@ func TestExplainASessionWhoseHostIsGone(t *testing.T) {
 	}
 }
 
-// TestExplainCallbacks: who told a parent, what a turn tells, and how the tries of an HTTP callback went.
+// TestExplainCallbacks: who called a parent back, what a turn contains, and how the attempts of an HTTP callback went.
 func TestExplainCallbacks(t *testing.T) {
 	t.Parallel()
 	to := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
@@ -121,8 +121,7 @@ func TestExplainCallbacks(t *testing.T) {
 	}
 }
 
-// TestExplainManyAttempts: a story has an end, however often a run was begun; and what it says is right at both of its
-// ends.
+// TestExplainManyAttempts: a story is bounded, however often a run was claimed, and both of its ends are right.
 func TestExplainManyAttempts(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -177,9 +176,9 @@ func TestExplainManyAttempts(t *testing.T) {
 	}
 }
 
-// TestExplainAnAttemptThatOverstepped: a record above the attempt's version is why another attempt follows, and nothing
-// that stands under its key is told of. A worker of that version writes all its records so.
-func TestExplainAnAttemptThatOverstepped(t *testing.T) {
+// TestExplainAnAttemptAboveItsVersion: a record above the attempt's version is why another attempt follows, and nothing
+// under its key is described. A worker of that version writes all its records so.
+func TestExplainAnAttemptAboveItsVersion(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
@@ -223,7 +222,7 @@ func TestExplainAMovedRun(t *testing.T) {
 	}
 }
 
-// TestExplainWithoutNATS: what a coordinator knows by itself it tells, and that it is not all.
+// TestExplainWithoutNATS: a coordinator describes what it knows by itself, and that it is not all.
 func TestExplainWithoutNATS(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)

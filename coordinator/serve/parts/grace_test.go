@@ -94,7 +94,7 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	}
 }
 
-// A runner that was told to end drains until it is gone: readers see it, its identity is free, its agents stay.
+// A runner that was asked to end drains until it has: readers see it, its identity is free, its agents stay.
 func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
@@ -127,8 +127,8 @@ func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 	}
 }
 
-// A worker of before says its farewell once, when it is told to end, and goes on beating until it is gone.
-func TestAnOldWorkerDrainsAfterItsFarewell(t *testing.T) {
+// A worker of an older version deregisters once, when it is asked to end, and sends heartbeats until it has.
+func TestOldWorkerDrainsAfterDeregistering(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{Lease: 2 * time.Second})
 	one := runner("one", echo("a"))
@@ -280,8 +280,8 @@ func TestALargeRunIsRenewed(t *testing.T) {
 	}
 }
 
-// A run that a coordinator of before accepted, with what no command line holds, ends with the reason where its
-// definition changes.
+// A run that an older coordinator accepted, with what no command line holds, ends with the reason where its definition
+// changes.
 func TestARunThatNoCommandLineHoldsIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})

@@ -32,8 +32,9 @@ func (i *impatient) Callbacks(ctx context.Context, q projection.Query) (projecti
 	return i.Index.Callbacks(context.WithoutCancel(ctx), q)
 }
 
-// TestPickingEndsWithItsCaller: who hangs up while runs are picked has none of them stopped, retried or redelivered.
-func TestPickingEndsWithItsCaller(t *testing.T) {
+// TestBulkSelectionEndsWithItsCaller: if the caller hangs up while runs are selected, none of them is stopped, retried
+// or redelivered.
+func TestBulkSelectionEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
 	r := runner("one", echo("a"))

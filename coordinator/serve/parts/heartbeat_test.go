@@ -12,7 +12,7 @@ import (
 
 // An attempt counts as alive if a heartbeat has its key, whichever runner sends it. Nothing is kept of keys that no
 // attempt has. No runner can report the idle sessions of another one.
-func TestAHeartbeatKeepsWhatItProves(t *testing.T) {
+func TestHeartbeatRenewsProvenAttempts(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
 	r := runner("one", echo("a"))

@@ -13,10 +13,10 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestIdleIsShown: a session is idle if its last run completed and a live runner lists it, in every view at once. It is
-// not idle while a run is active or after one failed. A heartbeat without the session ends it, and so does the runner's
-// silence.
-func TestIdleIsShown(t *testing.T) {
+// TestIdleSessions: a session is idle if its last run completed and a live runner lists it, in every view at once. It
+// is not idle while a run is active or after one failed. A heartbeat without the session ends it, and so does the
+// runner's expiry.
+func TestIdleSessions(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	c := begin(t, b, Config{Lease: 6 * time.Second})

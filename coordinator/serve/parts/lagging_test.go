@@ -71,7 +71,7 @@ func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
 
 // A coordinator whose projection is behind does not abandon an attempt that it has not read yet. One that has read all
 // abandons whatever does not belong to the run.
-func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
+func TestHeartbeatOfAnUnreadAttempt(t *testing.T) {
 	a, b, slow := pair(t)
 	r := runner("one", echo("tool"))
 	answers(t, a.bus, r)
@@ -105,9 +105,8 @@ func TestABeatForAnAttemptThatIsNotReadYet(t *testing.T) {
 	}
 }
 
-// A coordinator that cannot read on refuses nothing for good, and says of nothing that it was done, by what it read
-// last.
-func TestACoordinatorThatIsBehindDoesNotSpeakForTheHistory(t *testing.T) {
+// A coordinator that cannot read on refuses nothing for good, and reports nothing as done, by what it read last.
+func TestLaggingCoordinatorGivesNoFinalAnswer(t *testing.T) {
 	a, b, slow := pair(t)
 	f := newFixture(t, a)
 	first := f.start("")

@@ -16,7 +16,7 @@ import (
 
 // An idempotency key outlives its run once more than RUN_KEEP runs have ended since. The run must not be executed
 // twice, even if fewer runs are left afterwards or RUN_KEEP is raised.
-func TestAKeyWhoseRunIsHistoryBeginsNothing(t *testing.T) {
+func TestIdempotencyKeyOutlivesItsRun(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{Keep: 1})
 	r := runner("one", echo("a"))
 	register(t, c, r)
@@ -82,7 +82,7 @@ func TestAKeyWithoutARunStoresIt(t *testing.T) {
 }
 
 // Two repeats of a request with a session id of its own at the same moment: both get the first answer.
-func TestRepeatsSideBySideGetOneAnswer(t *testing.T) {
+func TestConcurrentRepeatsGetOneAnswer(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
 	for range 20 {

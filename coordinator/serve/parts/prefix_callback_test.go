@@ -105,7 +105,7 @@ func TestACallbackIsAListThenItsTurn(t *testing.T) {
 	}
 }
 
-// The turn is stopped before it begins: its children are told of by another one.
+// The turn is stopped before it is claimed: another one reports its children.
 func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		parent, _, records := p.told("")
@@ -126,8 +126,8 @@ func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
 	})
 }
 
-// The tree above is stopped between a list and its turn: the turn is stopped before it begins, and nobody is told of
-// the child.
+// The tree above is stopped between a list and its turn: the turn is stopped unclaimed, and the child is reported to
+// nobody.
 func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		top := p.start("")
@@ -184,7 +184,7 @@ func TestALargeListIsTaken(t *testing.T) {
 	}
 }
 
-// Two coordinators tell one parent at the same moment: the first list decides, and there is one turn, whichever of
+// Two coordinators call one parent back at the same moment: the first list decides, and there is one turn, whichever of
 // their records come between.
 func TestTwoCoordinatorsCallOneParentBack(t *testing.T) {
 	for _, way := range []string{"together", "one by one"} {

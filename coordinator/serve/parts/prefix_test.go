@@ -126,8 +126,8 @@ func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 	}
 }
 
-// Somebody wants a run stopped at the moment in which it is claimed to fail: the word that the claim carries is said,
-// and told.
+// A run is stopped at the moment in which it is claimed to fail: the end record that the claim carries is appended and
+// delivered.
 func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start("").RunID
@@ -147,8 +147,8 @@ func TestAStopOfARunThatIsBeingEnded(t *testing.T) {
 	})
 }
 
-// What a coordinator puts in an offer's place is the word that it says: it is nobody's result, and no lease is waited
-// for.
+// What a coordinator appends in an unverified result's place carries its end record: it is nobody's result, and no
+// lease is waited for.
 func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 	for _, attempts := range []int{1, 2} {
 		t.Run(fmt.Sprintf("%d attempts", attempts), func(t *testing.T) {
@@ -177,7 +177,8 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 	}
 }
 
-// An offer that comes at that moment is refused, and a failure that the worker says itself is the one end.
+// An unverified result that comes at that moment is refused, and a failure that the worker appends itself is the one
+// end.
 func TestAWorkersRecordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		id := p.start(mustBe).RunID
@@ -260,8 +261,8 @@ func (p *prefix) beginning(body string) run.Spec {
 	return plan.Spec
 }
 
-// Who wrote a session's record may be so slow that another writes its run, which ends and is deleted: it is not begun
-// twice.
+// The writer of a session's record may be so slow that another one writes its run. That ends and is deleted: it is not
+// started twice.
 func TestALateRunOfADeletedSession(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
@@ -329,8 +330,8 @@ func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
 	})
 }
 
-// Runs that waited for a runner are queued with one write. Each record is by itself: those of which it came to nothing
-// are queued in their order by whoever goes on.
+// Runs that waited for a runner are queued with one write. Each record is by itself: any coordinator queues the failed
+// ones in their order.
 func TestAPrefixOfQueuedRuns(t *testing.T) {
 	const runs = 4
 	cuts(t, runs, func(t *testing.T, p prefix) {

@@ -46,8 +46,8 @@ func seen(t testing.TB, j *projection.Lists) string {
 	return string(raw)
 }
 
-// A parent was told of one child, and of another by a turn that ended before it began; then it is deleted. Who reads
-// what is left of the history sees of the children what was seen before.
+// A parent was called back for one child, and for another by a turn that ended unclaimed; then it is deleted. A reader
+// of the rest of the history sees of the children what was seen before.
 func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")

@@ -12,8 +12,8 @@ import (
 	"ao/shared/run"
 )
 
-// While the projection reads the history anew it knows of no run: no body is dropped for that.
-func TestAReducerThatKnowsNothingDropsNoBodies(t *testing.T) {
+// While the projection reads the history again it has no run: no body is deleted for that.
+func TestEmptyProjectionDeletesNoBodies(t *testing.T) {
 	b := natstest.Bus(t)
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// A runner that starts anew while it is told to drain is told again: it is the runner that is to go, not the process.
-func TestADrainMeetsARestart(t *testing.T) {
+// A runner that restarts while it is told to drain is told again: the runner is to end, not the process.
+func TestDrainDuringARestart(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string]time.Duration{"that says so": 0,
 		"that does not answer in time": 1200 * time.Millisecond} {
@@ -83,8 +83,8 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 	}
 }
 
-// A coordinator that has not heard yet that a runner started anew must not send the new process away.
-func TestWhoHasNotHeardOfASuccessorSendsNobodyAway(t *testing.T) {
+// A coordinator that has not read yet that a runner restarted must not shut the new process down.
+func TestStaleCoordinatorKeepsASuccessor(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	before, after := runner("one", echo("a")), runner("two", echo("a"))
 	id := register(t, c, before).RunnerID
@@ -103,7 +103,7 @@ func TestWhoHasNotHeardOfASuccessorSendsNobodyAway(t *testing.T) {
 	}
 }
 
-// SIGTERM deregisters at once and lets runs finish: who starts under the same identity meanwhile leaves them alone.
+// SIGTERM deregisters at once and lets runs finish: a successor under the same identity leaves them alone.
 func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	before, after := runner("one", echo("a")), runner("two", echo("a"))
@@ -189,7 +189,7 @@ func TestAProcessThatIsAboutToListenIsNotDead(t *testing.T) {
 	})
 }
 
-func TestASuccessorEndsWhatACrashLeft(t *testing.T) {
+func TestSuccessorAbandonsWhatACrashLeft(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	before := runner("one", echo("a"))
 	register(t, c, before)
@@ -234,7 +234,7 @@ func TestARegistrationWithoutRoomForItsQueueStoresNothing(t *testing.T) {
 	}
 }
 
-// What waits in a queue that goes with its runner moves to where the agent is announced now (decision 0004).
+// A run in a queue that is deleted with its runner moves to where the agent is announced now (decision 0004).
 func TestAWaitingRunFollowsItsAgentToAnotherQueue(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	both := runner("one", echo("a"), echo("b"))
@@ -253,8 +253,8 @@ func TestAWaitingRunFollowsItsAgentToAnotherQueue(t *testing.T) {
 	finish(t, c, claim(t, c, id, one))
 }
 
-// The farewell of an old process may come to a coordinator that has not heard of the new one yet.
-func TestALateFarewellTakesNoSuccessorOut(t *testing.T) {
+// The deregistration of an old process may come to a coordinator that has not read of the new one yet.
+func TestLateDeregistrationKeepsTheSuccessor(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	id := register(t, c, runner("one", echo("a"))).RunnerID
 	old, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id)

@@ -130,9 +130,9 @@ func TestUnverifiedResultsAreChecked(t *testing.T) {
 	sound(t, f.c, completed, failed, 0)
 }
 
-// TestWhatIsReportedAndIsNoCompletion: a worker that offers a failure fails, and one whose offer cannot be read fails,
-// too.
-func TestWhatIsReportedAndIsNoCompletion(t *testing.T) {
+// TestUnverifiedResultThatIsNotCompleted: a worker that reports a failure as unverified fails, and one whose report
+// cannot be read fails, too.
+func TestUnverifiedResultThatIsNotCompleted(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
 	f.offer(f.claim(a.RunID), run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no")})
@@ -204,9 +204,9 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 	sound(t, f.c, 1, 1, 0)
 }
 
-// TestWhoSaysItHimselfHasNotCompleted: without a coordinator's mark a run with an output schema has failed, wherever
+// TestCompletionByTheWorkerFails: without a coordinator's signature a run with an output schema has failed, wherever
 // one looks.
-func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
+func TestCompletionByTheWorkerFails(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
@@ -230,7 +230,7 @@ func TestWhoSaysItHimselfHasNotCompleted(t *testing.T) {
 	sound(t, f.c, 1, 1, 0)
 }
 
-// TestAnUnverifiedResultEndsTheLease: the worker may go; no lease that runs out takes its result.
+// TestAnUnverifiedResultEndsTheLease: the worker may end; no lease that expires takes its result.
 func TestAnUnverifiedResultEndsTheLease(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second}))
@@ -339,7 +339,7 @@ func TestAResultThatFailsTheCheckIsAnAttempt(t *testing.T) {
 	sound(t, f.c, 1, 0, 0)
 }
 
-// TestARestartBetweenResultAndCheck: the offer is as durable as anything; with a snapshot, and without.
+// TestARestartBetweenResultAndCheck: the unverified result is as durable as anything; with a checkpoint, and without.
 func TestARestartBetweenResultAndCheck(t *testing.T) {
 	for _, dir := range []string{"", t.TempDir()} {
 		b := natstest.Bus(t)
@@ -366,8 +366,8 @@ func TestARestartBetweenResultAndCheck(t *testing.T) {
 	}
 }
 
-// TestTwoCoordinatorsCheckAndOneSpeaks.
-func TestTwoCoordinatorsCheckAndOneSpeaks(t *testing.T) {
+// TestTwoCoordinatorsCheckAndOneAppends.
+func TestTwoCoordinatorsCheckAndOneAppends(t *testing.T) {
 	b := natstest.Bus(t)
 	f := newFixture(t, begin(t, b, Config{}))
 	other := begin(t, b, Config{})

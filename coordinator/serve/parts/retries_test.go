@@ -10,7 +10,7 @@ import (
 )
 
 // A coordinator that starts while a cluster has no leader waits for one.
-func TestInsist(t *testing.T) {
+func TestRetryUntilAvailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Coordinator{log: natstest.Log(t)}
 		for _, tt := range []struct {

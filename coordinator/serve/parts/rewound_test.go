@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A coordinator lives through a NATS that lost its history: what is accepted afterwards is seen, queued and ended.
-func TestLifeGoesOnAfterALostHistory(t *testing.T) {
+// A coordinator continues after NATS lost its history: what is accepted afterwards is read, queued and ended.
+func TestCoordinatorContinuesAfterALostHistory(t *testing.T) {
 	server := natstest.Server(t)
 	js, err := jetstream.New(natstest.Conn(t, server))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"ao/shared/run"
 )
 
-// A wish to stop that stands behind the failure of an attempt: no other attempt follows.
+// A stop request that follows the failure of an attempt: no other attempt follows.
 func TestStopAtTheMomentOfAFailure(t *testing.T) {
 	for _, queued := range []bool{false, true} {
 		f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
@@ -41,8 +41,8 @@ func TestStopAtTheMomentOfAFailure(t *testing.T) {
 	}
 }
 
-// A parent is inherited by a resume that names none; that can close the circle too.
-func TestAnInheritedParentClosesNoCircle(t *testing.T) {
+// A parent is inherited by a resume that names none; that can make a cycle too.
+func TestInheritedParentMakesNoCycle(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	b := f.start("")
 	f.ends(b.RunID, results("ok"))
@@ -60,7 +60,7 @@ func TestAnInheritedParentClosesNoCircle(t *testing.T) {
 	}
 }
 
-// A turn that ended before it began is followed by another; only that one's answer goes up.
+// A turn that ended unclaimed is followed by another; only that one's answer goes up.
 func TestAnUnclaimedTurnCallsNobodyBack(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	top := f.start("")
@@ -102,8 +102,8 @@ func TestAChildStaysUntilItsTurnBegins(t *testing.T) {
 	}
 }
 
-// What the parent's agent has become is no reason not to tell it.
-func TestAParentWhoseAgentIsAnotherIsCalledBack(t *testing.T) {
+// What the parent's agent has become is no reason not to call it back.
+func TestParentOfAChangedAgentIsCalledBack(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
@@ -121,7 +121,7 @@ func TestAParentWhoseAgentIsAnotherIsCalledBack(t *testing.T) {
 	}
 }
 
-// A callback record outlives truncation for a while: its name is what refuses who acts on an old look.
+// A callback record outlives truncation for a while: its subject refuses a coordinator that acts on an old lookup.
 func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{Keep: 1, Retention: time.Millisecond}))
 	parent := f.start("")

@@ -12,9 +12,9 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestALookDecidesNothing: a run waits in a queue whose entry is gone, so that its name is all that is known of it. Who
-// looks at how everything stands does not make the coordinators believe that a runner matches.
-func TestALookDecidesNothing(t *testing.T) {
+// TestStatusDecidesNothing: a run waits in a queue whose entry was deleted, so that only its name is known. A status
+// lookup does not make the coordinators believe that a runner matches.
+func TestStatusDecidesNothing(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)

@@ -47,7 +47,7 @@ func TestASessionCanBeDeletedAfterAFailedDeletion(t *testing.T) {
 }
 
 // A turn that was accepted at the moment of a deletion ends, and what it left can be deleted as well.
-func TestATurnAfterADeletionEndsAndGoes(t *testing.T) {
+func TestTurnAfterADeletionCanBeDeleted(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	r := talker(t, c)
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
@@ -102,8 +102,9 @@ func TestADeletedSessionLeavesNoPayloads(t *testing.T) {
 	}
 }
 
-// What no run names any more goes: of truncated history, of a creation that failed half-way, of an attempt given up.
-func TestPayloadsOfNoRunGo(t *testing.T) {
+// Payloads that no run names any more are deleted: of truncated history, of a creation that failed half-way, of an
+// abandoned attempt.
+func TestUnreferencedPayloadsAreDeleted(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{Keep: 1})
 	r := talker(t, c)
 	old, newer := submit(t, c, big(), ""), submit(t, c, big(), "")
@@ -159,7 +160,7 @@ func TestALostRunsEndRecordNamesItsLastEvent(t *testing.T) {
 }
 
 // A runner that cannot be reached does not keep a run from being stopped: its lease ends it.
-func TestStopOfARunWhoseRunnerIsGone(t *testing.T) {
+func TestStopOfARunWithoutItsRunner(t *testing.T) {
 	t.Parallel()
 	c := begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second})
 	r := runner("one", echo("a"))

@@ -9,8 +9,7 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// TestATokenWhileHistoryIsRead: a coordinator that does not know its runs at the moment says of no token that it is
-// over.
+// TestATokenWhileHistoryIsRead: a coordinator that does not know its runs at the moment refuses no token as expired.
 func TestATokenWhileHistoryIsRead(t *testing.T) {
 	t.Parallel()
 	c := New(Config{Bus: natstest.Bus(t)})

@@ -16,8 +16,8 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// Two coordinators store the same large request, each with its own look of the agent: what the record names is what it
-// says.
+// Two coordinators store the same large request, each with its own lookup of the agent: the record names the body that
+// belongs to it.
 func TestALargeRequestThatTwoStore(t *testing.T) {
 	s := natstest.Server(t)
 	dir := t.TempDir()
@@ -252,8 +252,8 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 	}
 }
 
-// What is known of a run is on the stream: a projection that starts anew at this moment has nothing.
-func TestAReducerThatKnowsNothingRemovesNothing(t *testing.T) {
+// What is known of a run is in the stream: a projection that starts over at this moment has nothing.
+func TestEmptyProjectionRemovesNothing(t *testing.T) {
 	b := natstest.Bus(t)
 	blank := New(Config{Bus: b, Log: natstest.Log(t)})
 	queued, accepted, none := run.NewID(), run.NewID(), run.NewID()

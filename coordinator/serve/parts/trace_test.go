@@ -13,8 +13,8 @@ import (
 	"ao/shared/trace"
 )
 
-// TestTraceInTheRecord: a caller's trace stands in the run's record, and nothing where there is none. It is no part of
-// what an idempotency key compares.
+// TestTraceInTheRecord: a caller's trace is in the run's record, and nothing without one. It is no part of what an
+// idempotency key compares.
 func TestTraceInTheRecord(t *testing.T) {
 	c := begin(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))

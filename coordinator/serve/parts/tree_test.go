@@ -16,7 +16,7 @@ import (
 
 // A session below a stopped tree may have a run that a session outside of the tree requested. That session is called
 // back, whether the run was claimed, waited, or came later.
-func TestWhoIsOutsideAStoppedTreeIsCalledBack(t *testing.T) {
+func TestSessionOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
 	outside := f.start("")

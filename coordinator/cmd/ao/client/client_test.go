@@ -54,8 +54,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestAnswers are the troubles by what can be done about them.
-func TestAnswers(t *testing.T) {
+// TestResponses classifies responses by what can be done about them.
+func TestResponses(t *testing.T) {
 	for _, tt := range []struct {
 		name, kind, body string
 		status           int
@@ -92,7 +92,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestCopy hands an answer on while it comes; half of one is no answer.
+// TestCopy writes a response while it arrives; a truncated one is an error.
 func TestCopy(t *testing.T) {
 	c, _ := against(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -132,15 +132,15 @@ func nobody(t *testing.T) *Client {
 	return c
 }
 
-// TestNobodyThere: a wrong address is told at once, not after minutes of trying.
-func TestNobodyThere(t *testing.T) {
+// TestUnreachableIsNotRetried: a wrong address is reported at once, without minutes of retries.
+func TestUnreachableIsNotRetried(t *testing.T) {
 	_, err := nobody(t).DoWithRetry(t.Context(), Call{Path: []string{"runs"}})
 	if _, ok := errors.AsType[*Unreachable](err); !ok {
 		t.Errorf("got %T %v", err, err)
 	}
 }
 
-func TestInsist(t *testing.T) {
+func TestDoWithRetry(t *testing.T) {
 	var n atomic.Int32
 	keys := make(chan string, 3)
 	c, notices := against(t, func(w http.ResponseWriter, r *http.Request) {
@@ -169,7 +169,7 @@ func TestInsist(t *testing.T) {
 	}
 }
 
-func TestInsistGivesUp(t *testing.T) {
+func TestDoWithRetryTimesOut(t *testing.T) {
 	c, _ := against(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	c.retryFor = 20 * time.Millisecond
 	_, err := c.DoWithRetry(t.Context(), Call{Path: []string{"runs"}})
@@ -178,8 +178,9 @@ func TestInsistGivesUp(t *testing.T) {
 	}
 }
 
-// TestAnOutageIsReported: from its beginning to the end of the patience, a person knows how long it will be tried.
-func TestAnOutageIsReported(t *testing.T) {
+// TestOutageIsReported: from the beginning of an outage to the end of the retries, a user knows for how long there are
+// more.
+func TestOutageIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		retryAfter time.Duration
@@ -273,7 +274,7 @@ func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// TestFollow: whatever is listed before, and wherever connections break, every event is told once and in order.
+// TestFollow: whatever is listed before, and wherever connections break, every event is reported once and in order.
 func TestFollow(t *testing.T) {
 	events := []string{`"a"`, `"b"`, `"c"`, `"d"`, `"e"`}
 	for _, tt := range []struct {
@@ -345,8 +346,7 @@ func TestEventsPages(t *testing.T) {
 	}
 }
 
-// TestTLS: a server is believed when AO_CA names its authority; else the error says what to do, and nobody tries
-// again.
+// TestTLS: a server is trusted if AO_CA has its authority. Otherwise the error says what to do, and there is no retry.
 func TestTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

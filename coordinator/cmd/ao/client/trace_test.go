@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestTheScriptsTraceIsSentOn: ao in a script, or in an executor, goes on with the trace of its environment; what is
-// none is left out.
-func TestTheScriptsTraceIsSentOn(t *testing.T) {
+// TestTraceOfTheEnvironmentIsForwarded: ao in a script, or in an executor, continues the trace of its environment. An
+// invalid one is omitted.
+func TestTraceOfTheEnvironmentIsForwarded(t *testing.T) {
 	var got string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header.Get("Traceparent") + " " + r.Header.Get("Tracestate")

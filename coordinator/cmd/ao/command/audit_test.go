@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestAudit: entries are told as rows, gaps beside them, and a look that found nothing yet goes on.
+// TestAudit: entries are shown as rows, gaps beside them, and a lookup that found nothing yet continues.
 func TestAudit(t *testing.T) {
 	var asked []string
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -29,8 +29,9 @@ func recording(t *testing.T, answers ...string) (url string, asked *[]string, ke
 
 const five = `409 {"error":"expect_mismatch","message":"5 match now","count":5,"expect":0}`
 
-// TestManyAreCountedAndAgreedTo: nothing is done before somebody has said that so many are meant; then page by page.
-func TestManyAreCountedAndAgreedTo(t *testing.T) {
+// TestBulkCommandsNeedConfirmation: nothing is done before the user has confirmed the number of runs; then page by
+// page.
+func TestBulkCommandsNeedConfirmation(t *testing.T) {
 	for _, tt := range []struct {
 		args    string
 		answers []string
@@ -87,7 +88,7 @@ func TestManyAreCountedAndAgreedTo(t *testing.T) {
 	}
 }
 
-// TestRetryWithAnotherParameter: the run's own parameters stay as they are, but for those that are given.
+// TestRetryWithAnotherParameter: the run's own parameters stay, except for those that are given.
 func TestRetryWithAnotherParameter(t *testing.T) {
 	const run = `200 {"run_id":"run_1","agent_name":"a","parameters":{"z":1.0,"n":9007199254740993,"x":"old"}}`
 	const typed = `200 {"name":"a","type":"procedural","parameters_schema":{"type":"object",` +

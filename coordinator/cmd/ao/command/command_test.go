@@ -126,7 +126,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Words that are not understood are told to a program as JSON, too.
+// Usage errors are reported to a program as JSON, too.
 func TestUsageAsJSON(t *testing.T) {
 	for _, args := range []string{"--json fly", "runs --json --color", "runs --limit many --json",
 		"run a --json --params [1]", "completion tcsh --json"} {
@@ -251,7 +251,7 @@ hint: 'ao agents show web-crawler' lists its parameters
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestNoCoordinatorAnswers(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
 	for _, tt := range []struct {
@@ -356,7 +356,7 @@ func ending(status run.Status, more string) string {
 		`"completed_at":"2026-01-31T12:00:03.1Z",%s}`, status, more)
 }
 
-func TestRunOverARoughLine(t *testing.T) {
+func TestRunOverAnUnreliableConnection(t *testing.T) {
 	r := &rough{t: t, end: ending(run.Completed, `"error":null,"result":{"result_type":"procedural",`+
 		`"result_text":null,"result_data":{"z":1.50,"a":12345678901234567890},"exit_code":0}`)}
 	out, errs, code := ao(t, serve(t, r.ServeHTTP), "", "run", "text-stats", "-p", "tags=b,a", "-p",
@@ -427,8 +427,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestPrinted: of a program that printed no JSON people get what it printed, programs the whole document.
-func TestPrinted(t *testing.T) {
+// TestResultWithoutJSON: users get what the program printed, and programs the whole document.
+func TestResultWithoutJSON(t *testing.T) {
 	const printed = `"result":{"result_type":"procedural","result_text":null,"result_data":{"return_code":%d,` +
 		`"stdout":"two\nlines\u001b[2J","stderr":%q},"exit_code":%[1]d}`
 	for _, tt := range []struct{ name, end, out string }{
@@ -500,8 +500,8 @@ func TestAFailureIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestValidateAnswers: a parameter of the wrong type is an answer, no misunderstanding.
-func TestValidateAnswers(t *testing.T) {
+// TestValidateReportsInvalidParameters: a parameter of the wrong type is a result, not a usage error.
+func TestValidateReportsInvalidParameters(t *testing.T) {
 	url := api(t, map[string]string{
 		"GET /agents/a": `{"name":"a","type":"procedural",` +
 			`"parameters_schema":{"properties":{"n":{"type":"integer"}}}}`})
@@ -524,7 +524,7 @@ func TestHelpShowsTheRequestTimeout(t *testing.T) {
 	}
 }
 
-func TestWaitIsOver(t *testing.T) {
+func TestWaitTimeout(t *testing.T) {
 	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
 		if strings.HasSuffix(req.URL.Path, "/wait") {
 			<-req.Context().Done()
@@ -580,8 +580,8 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// TestOrders: what is sent is what was typed.
-func TestOrders(t *testing.T) {
+// TestRequestsOfCommands: what is sent is what was typed.
+func TestRequestsOfCommands(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

@@ -89,8 +89,8 @@ func TestBackupTakesNoURL(t *testing.T) {
 	}
 }
 
-// Errors that a person meets say what to do next.
-func TestWhatToDoNext(t *testing.T) {
+// Errors that a user meets say what to do next.
+func TestErrorsNameTheNextStep(t *testing.T) {
 	t.Setenv("AO_NATS_URL", "nats://127.0.0.1:1")
 	nothing := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

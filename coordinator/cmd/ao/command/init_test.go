@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestInit makes a ring, shows where everything is and no secret, and says of a second call that nothing was changed.
+// TestInit makes a key ring, shows where everything is and no secret, and says of a second call that nothing was
+// changed.
 func TestInit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ring")
 	out, errs, code := ao(t, "", "", "init", "--dir", dir, "--tls", "--host", "nats,10.0.0.5", "--worker",
@@ -90,7 +91,7 @@ func TestInitSaysHowMuchNATSStores(t *testing.T) {
 	}
 }
 
-// TestInitMakesTheFolderForBatches: what stands where memory is to be mounted, and a slip is told.
+// TestInitMakesTheFolderForBatches: what exists where memory is to be mounted is reported, and so is a typing mistake.
 func TestInitMakesTheFolderForBatches(t *testing.T) {
 	dir, data := filepath.Join(t.TempDir(), "ring"), t.TempDir()
 	at := filepath.Join(data, "jetstream/AO/streams/RUNS/batches")

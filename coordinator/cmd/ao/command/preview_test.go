@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// What is checked and shown before it is stored: schemas, answers to them, and what an agent's run would be told.
-func TestBeforeItIsStored(t *testing.T) {
+// What is checked and shown before it is stored: schemas, values for them, and the prompt that an agent's run would
+// get.
+func TestChecksBeforeStoring(t *testing.T) {
 	const (
 		badSchema = `{"valid":false,"errors":[{"path":"$.a\u001b","message":"[] is not of type 'object'","line":2,` +
 			`"column":17},{"path":"$","message":"no"}]}`

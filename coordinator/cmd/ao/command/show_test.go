@@ -195,8 +195,8 @@ ao run crawl --param url=text
 	}
 }
 
-// TestATerminalIsNotSteered: what is shown on a terminal is escaped, and JSON stays JSON.
-func TestATerminalIsNotSteered(t *testing.T) {
+// TestTerminalOutputIsEscaped: what is shown on a terminal is escaped, and JSON stays JSON.
+func TestTerminalOutputIsEscaped(t *testing.T) {
 	var out strings.Builder
 	a := &app{out: &out, terminal: true}
 	text := "one\x1b[2J"

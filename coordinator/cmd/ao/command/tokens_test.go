@@ -81,8 +81,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTheTokenIsShownToTheCoordinatorAlone: it is sent, and is in no message.
-func TestTheTokenIsShownToTheCoordinatorAlone(t *testing.T) {
+// TestTokenIsSentToTheCoordinatorOnly: it is sent, and is in no message.
+func TestTokenIsSentToTheCoordinatorOnly(t *testing.T) {
 	const secret = "aot_SECRET"
 	var got string
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

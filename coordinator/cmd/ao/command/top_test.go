@@ -139,8 +139,8 @@ func (y *typist) Read(b []byte) (int, error) {
 	return copy(b, y.key), nil
 }
 
-// TestTopGoesOn: one picture a second, with rates, over an outage, until q is typed.
-func TestTopGoesOn(t *testing.T) {
+// TestTopRefreshes: one picture a second, with rates, over an outage, until q is typed.
+func TestTopRefreshes(t *testing.T) {
 	t.Setenv("AO_URL", serve(t, (&stand{away: func(look int64) bool { return look == 3 }}).ServeHTTP))
 	y := &typist{key: "xq", typed: make(chan struct{}), seen: func(s string) bool {
 		return strings.Count(s, "ao top") == 4
@@ -162,8 +162,8 @@ func TestTopGoesOn(t *testing.T) {
 	}
 }
 
-// TestTopEndsWithItsCoordinatorsRefusal: a token that is revoked meanwhile is no outage.
-func TestTopEndsWithItsCoordinatorsRefusal(t *testing.T) {
+// TestTopEndsWithARevokedToken: a token that is revoked meanwhile is no outage.
+func TestTopEndsWithARevokedToken(t *testing.T) {
 	s := &stand{}
 	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
 		if s.looks.Load() > 0 && req.URL.Path == "/status" {

@@ -44,7 +44,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// What runs are narrowed by goes into the request as it is called there.
+// Each filter of runs goes into the request under its name there.
 func TestFiltersOfRuns(t *testing.T) {
 	var got string
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

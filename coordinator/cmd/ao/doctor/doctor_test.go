@@ -116,9 +116,8 @@ func TestTheCoordinator(t *testing.T) {
 	has(t, Check(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", health.Fail, "AO_CA")
 }
 
-// TestANetworkOfItsOwn: a coordinator in a container misses no TLS where its port is this machine's alone, and does
-// where it is not.
-func TestANetworkOfItsOwn(t *testing.T) {
+// TestContainerWithoutTLS: a coordinator in a container needs no TLS if its port is published on this machine only.
+func TestContainerWithoutTLS(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		doc := health.Report{At: time.Now(), Version: "unknown", Host: "a777c1e87cd5", Private: true}
 		w.Header().Set("Content-Type", "application/json")
@@ -201,8 +200,8 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	has(t, Config{Env: env{"AO_PROFILES_DIR": top + "x"}.get}.profiles(), "profiles", health.Fail, "cannot be read")
 }
 
-// TestRightsOfCredentials: a worker's and a publisher's as they are made are refused what they do not need; one that
-// may do more is found.
+// TestRightsOfCredentials: a worker's and a publisher's credential as they are made are refused what they do not need.
+// One that may do more is found.
 func TestRightsOfCredentials(t *testing.T) {
 	dir := t.TempDir()
 	var all []users.User
@@ -261,8 +260,8 @@ func TestRightsOfCredentials(t *testing.T) {
 	has(t, at(mighty), "nats", health.Fail, "NATS at "+s.URL())
 }
 
-// TestANATSForEverybody: on this machine's own address that is no fault.
-func TestANATSForEverybody(t *testing.T) {
+// TestNATSWithoutLogin: on this machine's own address that is no fault.
+func TestNATSWithoutLogin(t *testing.T) {
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
 	has(t, Config{Env: env{"AO_NATS_URL": s.URL()}.get}.nats(t.Context()), "nats-users", health.OK,
 		"requires no login")

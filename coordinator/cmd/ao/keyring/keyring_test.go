@@ -51,7 +51,7 @@ func certOf(t *testing.T, path string) *x509.Certificate {
 
 var now = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 
-func TestWhatIsThereStays(t *testing.T) {
+func TestMakeKeepsExistingFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ring")
 	w := Options{Dir: dir, TLS: true, Hosts: []string{"nats", "10.0.0.5"}, Now: now,
 		Workers: map[string][]users.Profile{"text": {{Type: "procedural", Name: "text"}}}}
@@ -103,7 +103,7 @@ func TestWhatIsThereStays(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsMade(t *testing.T) {
+func TestMakeRestoresMissingFiles(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := Make(Options{Dir: dir, Now: now}); err != nil {
 		t.Fatal(err)
@@ -156,9 +156,9 @@ func TestWhatIsMissingIsMade(t *testing.T) {
 	}
 }
 
-// TestLater: TLS and workers come to a ring that has none, certificates are renewed in time, and no file is silently
-// made another's.
-func TestLater(t *testing.T) {
+// TestMakeExtendsAnOlderRing: TLS and workers are added to a ring that has none, certificates are renewed in time, and
+// no file silently changes its owner.
+func TestMakeExtendsAnOlderRing(t *testing.T) {
 	dir := t.TempDir()
 	make := func(w Options) *Result {
 		t.Helper()

@@ -11,8 +11,8 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestTheStoreOfNATSFollowsItsDisk: on a disk with an own size, which then gets full.
-func TestTheStoreOfNATSFollowsItsDisk(t *testing.T) {
+// TestStoreSizeFollowsTheDisk: on a disk with an own size, which then gets full.
+func TestStoreSizeFollowsTheDisk(t *testing.T) {
 	d := natstest.SmallDisk(t, 256<<20)
 	dir, data := t.TempDir(), d.Path("data")
 	limit := func(bytes string) {
@@ -95,8 +95,8 @@ func TestTheStoreOfNATSFollowsItsDisk(t *testing.T) {
 	}
 }
 
-// TestServersOnOneDiskShareIt: as those of docker-compose.cluster.yml do on one machine.
-func TestServersOnOneDiskShareIt(t *testing.T) {
+// TestServersShareTheirDisk: as those of docker-compose.cluster.yml do on one machine.
+func TestServersShareTheirDisk(t *testing.T) {
 	d := natstest.SmallDisk(t, 256<<20)
 	dirs := []string{d.Path("1"), d.Path("2"), d.Path("3")}
 	for _, dir := range dirs {
@@ -124,9 +124,9 @@ func TestServersOnOneDiskShareIt(t *testing.T) {
 	}
 }
 
-// TestTheFolderForBatchesIsThatOfTheServer: who runs 'ao init' owns it and all above it, and a server makes its
-// stream there.
-func TestTheFolderForBatchesIsThatOfTheServer(t *testing.T) {
+// TestBatchFolderIsThatOfTheServer: the user of 'ao init' owns it and all above it, and a server makes its stream
+// there.
+func TestBatchFolderIsThatOfTheServer(t *testing.T) {
 	dir, data := t.TempDir(), t.TempDir()
 	for _, state := range []string{stateMade, stateKept} {
 		r, err := Make(Options{Dir: dir, Now: now, Staging: []string{data}})

@@ -163,7 +163,7 @@ func TestTextIsText(t *testing.T) {
 	}
 }
 
-// TestOddSchemas are schemas that say nothing useful: then everything is a string, and nothing breaks.
+// TestOddSchemas are schemas that do not help: then every value is a string, and nothing breaks.
 func TestOddSchemas(t *testing.T) {
 	for _, schema := range []string{
 		``, `null`, `true`, `false`, `{}`, `5`, `[]`, `{"properties":5}`, `{"properties":{"n":true}}`,
@@ -202,7 +202,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestLimits: what narrows a value is told in the schema's words; what holds in some cases only is not told.
+// TestLimits: what limits a value is named in the schema's words; what holds only in some cases is not.
 func TestLimits(t *testing.T) {
 	for _, tt := range []struct{ schema, want string }{
 		{`{"type":"integer","maximum":1000,"minimum":1}`, `minimum 1; maximum 1000`},

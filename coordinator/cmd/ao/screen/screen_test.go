@@ -92,7 +92,7 @@ func TestAge(t *testing.T) {
 	}
 }
 
-func TestTook(t *testing.T) {
+func TestDuration(t *testing.T) {
 	for _, tt := range []struct {
 		d    time.Duration
 		want string
