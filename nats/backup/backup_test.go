@@ -132,7 +132,7 @@ func write(t *testing.T, nc *nats.Conn) []byte {
 	return b.Bytes()
 }
 
-func TestEverythingComesBackAsItWas(t *testing.T) {
+func TestBackupAndRestore(t *testing.T) {
 	from, to := natstest.Server(t), natstest.Server(t)
 	old, anew := natstest.Conn(t, from), natstest.Conn(t, to)
 	if err := natstest.Open(t, from).Setup(t.Context()); err != nil {
@@ -243,9 +243,9 @@ func TestAnInboxMessageKeepsItsKey(t *testing.T) {
 	}
 }
 
-// TestWhatTheInboxHeldIsNotLost: a backup has every message that was in the inbox before it began. A coordinator may
+// TestInboxMessagesAreKept: a backup has every message that was in the inbox before it began. A coordinator may
 // accept such a message during the backup. The backup then has it as a message, as a run, or as both.
-func TestWhatTheInboxHeldIsNotLost(t *testing.T) {
+func TestInboxMessagesAreKept(t *testing.T) {
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)
 	if err := b.Setup(t.Context()); err != nil {
@@ -317,8 +317,8 @@ func TestABackupOfAnOlderProgram(t *testing.T) {
 	}
 }
 
-// What is broken is known, and leaves nothing behind.
-func TestABackupThatIsNotWholeIsRefused(t *testing.T) {
+// What is broken is recognized, and leaves nothing behind.
+func TestIncompleteBackupIsRefused(t *testing.T) {
 	s := natstest.Server(t)
 	if err := natstest.Open(t, s).Setup(t.Context()); err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A cluster that has just begun says for a moment that its servers are offline; one that lacks them says so for ever.
-func TestAClusterThatFindsItselfIsWaitedFor(t *testing.T) {
+// A cluster that has just started says for a moment that its servers are offline; one that lacks them says so for ever.
+func TestStartingClusterIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	offline := &jetstream.APIError{Code: 400, ErrorCode: codeNoPeers,
 		Description: "no suitable peers for placement, peer offline"}

@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestAPieceWaitsForItsTaker: in a cluster the server that takes the pieces may be known a moment later than it
+// TestChunkWaitsForItsReceiver: in a cluster the server that takes the pieces may be known a moment later than it
 // said so.
-func TestAPieceWaitsForItsTaker(t *testing.T) {
+func TestChunkWaitsForItsReceiver(t *testing.T) {
 	t.Parallel()
 	nc := natstest.Conn(t, natstest.Server(t))
 	time.AfterFunc(100*time.Millisecond, func() {

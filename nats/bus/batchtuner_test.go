@@ -22,7 +22,7 @@ func (p *batchTuner) crowd(now *time.Time, long time.Duration, alone, batched in
 	return tried, p.batches
 }
 
-func TestTheDearerWayIsTriedEverLessOften(t *testing.T) {
+func TestWorseModeIsTriedLessAndLess(t *testing.T) {
 	t.Parallel()
 	var p batchTuner
 	now := time.Unix(1e9, 0)
@@ -46,8 +46,8 @@ func TestTheDearerWayIsTriedEverLessOften(t *testing.T) {
 	}
 }
 
-// What a way was like when it was tried last, perhaps minutes ago, tells nothing of it now.
-func TestATrialIsJudgedByItself(t *testing.T) {
+// What a mode was like when it was tried last, perhaps minutes ago, does not count now.
+func TestTrialIgnoresOlderTrials(t *testing.T) {
 	t.Parallel()
 	var p batchTuner
 	now := time.Unix(1e9, 0)
@@ -57,8 +57,8 @@ func TestATrialIsJudgedByItself(t *testing.T) {
 	}
 }
 
-// Without a sync for each write both ways may be worth nearly the same: the plain one stays.
-func TestAWayThatIsHardlyBetterIsNotTaken(t *testing.T) {
+// Without a sync for each write both modes may be worth nearly the same: single writes stay.
+func TestMarginallyBetterModeIsNotChosen(t *testing.T) {
 	t.Parallel()
 	var p batchTuner
 	now := time.Unix(1e9, 0)
@@ -70,7 +70,7 @@ func TestAWayThatIsHardlyBetterIsNotTaken(t *testing.T) {
 
 // A process may warm up during its first trial, and a machine may be slow for a while. Batches then look better than
 // the period before, although they get a sixth fewer replies. They are not chosen.
-func TestATrialIsComparedWithBothSides(t *testing.T) {
+func TestTrialIsComparedWithBeforeAndAfter(t *testing.T) {
 	t.Parallel()
 	for _, begin := range []time.Duration{0, 50 * time.Millisecond, 100 * time.Millisecond} {
 		var p batchTuner
@@ -94,7 +94,7 @@ func TestATrialIsComparedWithBothSides(t *testing.T) {
 }
 
 // Where a disk syncs each write, a trial of single writes makes a crowd wait: one is enough for the first minute.
-func TestAWayThatLosesByFarIsTriedSeldom(t *testing.T) {
+func TestFarWorseModeIsTriedSeldom(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		alone, batched int

@@ -19,7 +19,7 @@ func ended(n int) string {
 	return subject.Ended("7", "run_"+strconv.Itoa(n), "k")
 }
 
-func TestSetupTwiceAndByManyAtOnce(t *testing.T) {
+func TestSetupIsRepeatableAndConcurrent(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	var wg sync.WaitGroup
@@ -51,7 +51,7 @@ func TestReplicasNeedACluster(t *testing.T) {
 	}
 }
 
-func TestThreeRacersOneWinner(t *testing.T) {
+func TestConcurrentAppendsHaveOneWinner(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	const subjects = 2000

@@ -75,7 +75,7 @@ func until(ctx context.Context, t *testing.T, do func(context.Context) error) er
 	return ctx.Err()
 }
 
-func TestRacersInAClusterThatLosesItsLeader(t *testing.T) {
+func TestConcurrentAppendsOverALeaderChange(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)
 	const racers, each = 3, 8
@@ -167,7 +167,7 @@ func holder(t *testing.T, c *natstest.ClusterProcs) *natstest.Process {
 	return p
 }
 
-func TestNobodyWaitsLongForAnotherLeader(t *testing.T) {
+func TestLeaderChangeIsShort(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)
 	writer := c.Bus(t)

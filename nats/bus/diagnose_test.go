@@ -160,9 +160,9 @@ func serve(conn net.Conn, version string, answer func(string) (string, time.Dura
 	}
 }
 
-// TestAServerThatWasSlowIsLookedAtAgain: as long as a write is unanswered, so that a full disk is reported also where
-// the first look came to nothing.
-func TestAServerThatWasSlowIsLookedAtAgain(t *testing.T) {
+// TestSlowServerIsExaminedAgain: as long as a write is unanswered, so that a full disk is reported also where the first
+// check found nothing.
+func TestSlowServerIsExaminedAgain(t *testing.T) {
 	t.Parallel()
 	info := strings.Replace(lastSeq(5), `{}`, `{"max_msgs_per_subject":1}`, 1) // a bucket's, too
 	for name, tt := range map[string]struct {

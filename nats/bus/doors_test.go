@@ -216,7 +216,7 @@ func TestAWatchReportsDeletionsOfKeysItHasNotSeen(t *testing.T) {
 	}
 }
 
-func TestWatchSeesWhatIsWhatComesAndWhatWasMissed(t *testing.T) {
+func TestWatchReportsCurrentNewAndMissedChanges(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
@@ -331,7 +331,7 @@ func TestRequestsAndTheirFaults(t *testing.T) {
 	}
 }
 
-func TestInboxJudgesByTheHandlersError(t *testing.T) {
+func TestInboxActsOnTheHandlersError(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	for _, body := range []string{"good", "bad", "later"} {

@@ -38,7 +38,7 @@ func follow(t *testing.T, b *bus.Bus) (seen *atomic.Uint64) {
 	return seen
 }
 
-func TestFollowLivesThroughKilledServers(t *testing.T) {
+func TestFollowSurvivesKilledServers(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
@@ -88,7 +88,8 @@ func TestFollowLivesThroughKilledServers(t *testing.T) {
 	})
 }
 
-// TestFollowEndsAfterItsCallback: who ends a Follow may use what its callback used; the race detector tells.
+// TestFollowEndsAfterItsCallback: after Follow has returned, what its callback used may be used; the race detector
+// checks it.
 func TestFollowEndsAfterItsCallback(t *testing.T) {
 	b := natstest.Bus(t)
 	e := bus.Entry{Subject: subject.Ended("7", "run_a", "k"), Body: []byte("x")}
@@ -113,8 +114,8 @@ func TestFollowEndsAfterItsCallback(t *testing.T) {
 	}
 }
 
-// TestAFailureCountsMoreThanALostLink: what a callback failed with ends the Follow, even if NATS ended meanwhile.
-func TestAFailureCountsMoreThanALostLink(t *testing.T) {
+// TestCallbackErrorOutranksALostConnection: the error of a callback ends Follow, even if NATS ended meanwhile.
+func TestCallbackErrorOutranksALostConnection(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
@@ -165,7 +166,7 @@ func TestFollowFromTheMiddleWithFilters(t *testing.T) {
 	}
 }
 
-func TestWinTellsMineFromAnothers(t *testing.T) {
+func TestAppendAndVerifyRecognizesOwnRecord(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	win := func(nonce string) error {
@@ -184,7 +185,7 @@ func TestWinTellsMineFromAnothers(t *testing.T) {
 	}
 }
 
-func TestWinWithAnUnansweredPublish(t *testing.T) {
+func TestAppendAndVerifyAfterAnUnansweredPublish(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
@@ -208,7 +209,7 @@ func TestWinWithAnUnansweredPublish(t *testing.T) {
 	}
 }
 
-func TestAwayIsUnavailableAtOnce(t *testing.T) {
+func TestLostConnectionIsUnavailableAtOnce(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)

@@ -11,9 +11,9 @@ import (
 	"ao/nats/subject"
 )
 
-// The consumer of a list may be at a replica that has yet to catch up. What was written before a list begins is in
+// The consumer of a list may be at a replica that has yet to catch up. What was written before the list started is in
 // it all the same.
-func TestAListIsNotOlderThanItsBeginning(t *testing.T) {
+func TestListHasWhatWasWrittenBefore(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)
 	k := c.Bus(t).Bucket(subject.Agents)

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzHeard: what other programs on NATS send where this one reads by hand: reply subjects, layouts of streams, faults.
-func FuzzHeard(f *testing.F) {
+// FuzzForeignMessages: what other programs on NATS send where this one reads by hand: reply subjects, layouts of
+// streams, faults.
+func FuzzForeignMessages(f *testing.F) {
 	f.Add("$JS.ACK.RUNS.lane.1.2.3.1700000000000000000.4")
 	f.Add("$JS.ACK.hub.ACC.RUNS.lane.1.2.3.1700000000000000000.4.token")
 	f.Add("1.2")

@@ -53,7 +53,7 @@ func openOn(t *testing.T, s *embed.Server, cfg Config) *Bus {
 	return b
 }
 
-func TestOneRefusedMemberHarmsNoOther(t *testing.T) {
+func TestRefusedAppendFailsNoOther(t *testing.T) {
 	t.Parallel()
 	for _, cheap := range []bool{true, false} {
 		t.Run(fmt.Sprint("in batches ", cheap), func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestBatchesAreRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesTakesNobodyAlong(t *testing.T) {
+func TestCancelledAppendFailsNoOther(t *testing.T) {
 	t.Parallel()
 	b := open(t, true)
 	var wg sync.WaitGroup
@@ -235,7 +235,7 @@ func TestAppendsNeedNoRoomForABatch(t *testing.T) {
 	wg.Wait()
 }
 
-// Who shares another's appends needs no way to NATS of its own for them.
+// A bus that shares another's appends needs no connection of its own for them.
 func TestABusAppendsWithAnother(t *testing.T) {
 	t.Parallel()
 	s := server(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Who lists while the server hangs may list again: the list was not refused.
-func TestAListInWhoseMiddleTheServerHangs(t *testing.T) {
+// A caller that lists while the server hangs may list again: the list was not refused.
+func TestListFromAHangingServer(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)

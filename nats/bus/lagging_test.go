@@ -78,7 +78,7 @@ func lagging(t *testing.T, c *natstest.ClusterProcs) (b *bus.Bus, lags *atomic.B
 	return b, lags, answers
 }
 
-// A replica answers also while it has yet to catch up. That there is none is the leader's to say.
+// A replica answers also while it has yet to catch up. Only the leader may answer that a record does not exist.
 func TestAReplicaThatLagsBehind(t *testing.T) {
 	t.Parallel()
 	c := natstest.Cluster(t)

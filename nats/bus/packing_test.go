@@ -123,9 +123,9 @@ func flushed(t testing.TB, e *bus.Emitter) (uint64, error) {
 	return e.Flush(ctx)
 }
 
-// TestEventsGoTogetherWhileOthersAreOnTheirWay: the first goes at once, those behind it when it is answered, and in
+// TestEventsArePackedWhileAPublishIsPending: the first is sent at once, those behind it when it is answered, and in
 // their order.
-func TestEventsGoTogetherWhileOthersAreOnTheirWay(t *testing.T) {
+func TestEventsArePackedWhileAPublishIsPending(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
 	e := m.b.Emitter(t.Context(), seal)
@@ -162,8 +162,8 @@ func TestEventsGoTogetherWhileOthersAreOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestWhatIsGatheredGoesWithTheAnswer, and not later.
-func TestWhatIsGatheredGoesWithTheAnswer(t *testing.T) {
+// TestGatheredEventsAreSentWithTheAnswer, and not later.
+func TestGatheredEventsAreSentWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
 	e := m.b.Emitter(t.Context(), seal)
@@ -287,8 +287,8 @@ func TestAPackFitsAMessage(t *testing.T) {
 	}
 }
 
-// TestEventsThatNobodyWantsAnyMore: an emitter whose time is over gives up, and says why.
-func TestEventsThatNobodyWantsAnyMore(t *testing.T) {
+// TestCancelledEmitterGivesUp: an emitter whose context has ended gives up, and reports why.
+func TestCancelledEmitterGivesUp(t *testing.T) {
 	t.Parallel()
 	m := newMute(t)
 	over := errors.New("given up")

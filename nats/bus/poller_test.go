@@ -91,7 +91,7 @@ func worker(t testing.TB, b *bus.Bus, n int64, work func(bus.Delivery), queues .
 	return s, stop
 }
 
-func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
+func TestPollerDeliversEverythingWithinFreeSlots(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	other := subject.TaskQueue("procedural", "_", "_")
@@ -114,7 +114,7 @@ func TestTakeHandsOutNoMoreThanFreeAndEverything(t *testing.T) {
 	})
 }
 
-func TestABusyWorkerHoardsNothing(t *testing.T) {
+func TestBusyWorkerFetchesNothing(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	if err := b.EnsureTaskQueue(t.Context(), taskQueue, 1); err != nil {
@@ -130,7 +130,7 @@ func TestABusyWorkerHoardsNothing(t *testing.T) {
 	natstest.Until(t, "the second worker does the rest", func() bool { return idle.done.Load() >= 8 })
 }
 
-func TestALeavingWorkerGivesBack(t *testing.T) {
+func TestStoppedPollerReturnsDeliveries(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	if err := b.EnsureTaskQueue(t.Context(), taskQueue, 1); err != nil {
@@ -189,7 +189,7 @@ func TestAQueueStartsWhereItIsAskedAndIsNeverMoved(t *testing.T) {
 	}
 }
 
-func TestPollGoesOnWhenTheQueueIsMadeAgain(t *testing.T) {
+func TestPollerContinuesWithARecreatedQueue(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	ctx := t.Context()
@@ -209,7 +209,7 @@ func TestPollGoesOnWhenTheQueueIsMadeAgain(t *testing.T) {
 	natstest.Until(t, "the later runs are taken", func() bool { return s.done.Load() == 10 })
 }
 
-func TestTakeGoesOnAfterTheServerWasKilled(t *testing.T) {
+func TestPollerSurvivesAKilledServer(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
@@ -249,7 +249,7 @@ func TestRejectKeepsTheMessageWithItsReason(t *testing.T) {
 	}
 }
 
-func BenchmarkTake(bb *testing.B) {
+func BenchmarkPoller(bb *testing.B) {
 	for _, n := range []int64{1, 64} {
 		bb.Run(strconv.FormatInt(n, 10)+" slots", func(bb *testing.B) {
 			b := natstest.Proc(bb).Bus(bb)

@@ -8,7 +8,7 @@ import (
 	"ao/nats/natstest"
 )
 
-// A survey has the answer of everybody, and none where nobody is.
+// A survey has every answer, and none if nobody listens.
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)

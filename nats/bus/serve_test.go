@@ -11,8 +11,8 @@ import (
 	"ao/nats/natstest"
 )
 
-// What waits at a door that nobody serves is bounded by its bytes; what is beyond that is dropped, and counted.
-func TestASubscriptionHoldsSoManyBytes(t *testing.T) {
+// What waits at an endpoint that nobody serves is bounded by its bytes. What is beyond that is dropped, and counted.
+func TestSubscriptionIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	nc, publisher := natstest.Conn(t, s), natstest.Conn(t, s)

@@ -41,7 +41,7 @@ func TestAServerThatIsFullAtItsStartIsUsedAsItIs(t *testing.T) {
 	}
 }
 
-// TestSetupWaitsForRoomAndSaysSo where something is missing: it goes on when there is room.
+// TestSetupWaitsForRoomAndSaysSo where something is missing: it continues when there is room.
 func TestSetupWaitsForRoomAndSaysSo(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t, natstest.MaxStore(40<<20))

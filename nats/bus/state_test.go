@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Who asks while a request is under way shares the next one with all others who do.
+// A caller that asks while a request is pending shares the next one with all others.
 func TestStateIsAskedOnceForMany(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
@@ -73,8 +73,8 @@ func TestStateHasWhatWasWrittenBefore(t *testing.T) {
 	wg.Wait()
 }
 
-// A caller who leaves takes nobody along, and one who finds nobody there gets an answer of his own.
-func TestStateOfACallerWhoLeaves(t *testing.T) {
+// A cancelled caller fails no other, and one that finds nobody waiting makes a request of its own.
+func TestStateOfACancelledCaller(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	gone, leave := context.WithCancel(t.Context())
@@ -117,8 +117,8 @@ func TestManyBatchesAtOnce(t *testing.T) {
 	}
 }
 
-// A batch that the server has no room for is reported as that, and who reads it knows that nothing was written.
-func TestTooManyBatchesAreSaidToBe(t *testing.T) {
+// A batch that the server has no room for gets an error of its own, so the caller knows that nothing was written.
+func TestTooManyBatchesAreReported(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	b := natstest.Open(t, s)

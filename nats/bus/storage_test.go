@@ -99,9 +99,8 @@ func TestAFullDiskIsReportedSoon(t *testing.T) {
 	}
 }
 
-// TestToFindOutWhetherABucketIsWrittenToChangesNoKey: while it is found out, nobody's agent or schema goes,
-// whatever it is called.
-func TestToFindOutWhetherABucketIsWrittenToChangesNoKey(t *testing.T) {
+// TestProbeOfABucketChangesNoKey: while a bucket is probed, no agent or schema is lost, whatever its name.
+func TestProbeOfABucketChangesNoKey(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)

@@ -22,7 +22,7 @@ func followRuns(ctx context.Context, b *bus.Bus, suspect func(bool), f func(bus.
 	})
 }
 
-// Who follows RUNS hears that records seem to be lost before it is believed, and that it was not so.
+// A follower of RUNS learns that records seem to be lost before it is believed, and that it was not so.
 func TestASuspectedLossIsReported(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -80,9 +80,9 @@ func TestASuspectedLossIsReported(t *testing.T) {
 	}
 }
 
-// What follows from records that were read is not to be written before NATS, after it was away, was seen to hold
-// them still.
-func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
+// After a reconnect, nothing that follows from records that were read may be written before NATS is seen to still have
+// them.
+func TestReadRecordsAreConfirmedAfterEachReconnect(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
@@ -150,7 +150,7 @@ func TestWhatWasReadIsConfirmedAfterEachReconnect(t *testing.T) {
 	}
 }
 
-// A history that was replaced is noticed also where nothing stands under the sequence of the last record that was read.
+// A history that was replaced is noticed also where the sequence of the last record that was read is empty.
 func TestAPurgedRecordHidesNoReplacedHistory(t *testing.T) {
 	t.Parallel()
 	server := natstest.Server(t)

@@ -73,8 +73,8 @@ func TestRescue(t *testing.T) {
 	}
 }
 
-// TestCounted: NATS counts a record that it cannot read.
-func TestCounted(t *testing.T) {
+// TestUnreadableRecordIsCounted by NATS.
+func TestUnreadableRecordIsCounted(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := setUp(t, p)

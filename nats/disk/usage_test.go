@@ -10,9 +10,9 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestWhatAServerIsToStore: never less than its streams may hold, and no more than its part of the disk where that
+// TestStoreSize: never less than its streams may hold, and no more than its part of the disk where that
 // is possible.
-func TestWhatAServerIsToStore(t *testing.T) {
+func TestStoreSize(t *testing.T) {
 	for _, tt := range []struct {
 		name                    string
 		has, free, limits, want int64
@@ -36,8 +36,8 @@ func TestWhatAServerIsToStore(t *testing.T) {
 	}
 }
 
-// TestAFolderIsReadAsAServerLeavesIt: its size, and what its streams were promised.
-func TestAFolderIsReadAsAServerLeavesIt(t *testing.T) {
+// TestFolderOfAServer: its size, and what its streams were promised.
+func TestFolderOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	b := natstest.Bus(t, func(c *embed.Config) { c.StoreDir = dir }, natstest.MaxStore(1<<40))
 	s, err := b.ServerHealth(t.Context())

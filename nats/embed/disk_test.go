@@ -11,9 +11,9 @@ import (
 	"ao/nats/subject"
 )
 
-// TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom: by itself, and not before. Connections come back, what
+// TestServerRestartsOnceItsDiskHasRoom: by itself, and not before. Connections come back, what
 // was acknowledged is there, and writes are answered again.
-func TestAServerWhoseDiskWasFullIsStartedAnewOnceThereIsRoom(t *testing.T) {
+func TestServerRestartsOnceItsDiskHasRoom(t *testing.T) {
 	t.Parallel()
 	d := natstest.SmallDisk(t, 256<<20)
 	p := natstest.ProcOn(t, d, natstest.SyncAlways)

@@ -9,7 +9,7 @@ import (
 	"ao/nats/natstest"
 )
 
-func TestSyncIsSetAsAsked(t *testing.T) {
+func TestSyncSetting(t *testing.T) {
 	for _, tt := range []struct {
 		sync string
 		want bool
@@ -28,7 +28,7 @@ func TestSyncIsSetAsAsked(t *testing.T) {
 	}
 }
 
-func TestWhatCannotStartSaysWhatToDo(t *testing.T) {
+func TestStartErrorsSayWhatToDo(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestWhatCannotStartSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestClosedAndStartedAgainItKeepsItsStore(t *testing.T) {
+func TestRestartKeepsTheStore(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
 		s, err := embed.Start(embed.Config{StoreDir: dir, Listen: "none", Log: natstest.Log(t)})

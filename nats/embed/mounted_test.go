@@ -21,7 +21,7 @@ import (
 // starts, and no code of ours maintains it.
 
 // TestMountedMemory: on a folder that is new, and on one of a server that had its batches on disk and was killed.
-// Batches lie in the memory over all starts, what is acknowledged stands, and one that is too large for it is
+// Batches are in the memory over all starts, and what is acknowledged is kept. A batch that is too large for it is
 // written record by record.
 func TestMountedMemory(t *testing.T) {
 	t.Parallel()

@@ -16,9 +16,9 @@ import (
 	"ao/nats/users"
 )
 
-// TestAServerStartedAnewHasItsUsers: each connection of this process comes back by itself, with its rights, and
+// TestRestartedServerHasItsUsers: each connection of this process comes back by itself, with its rights, and
 // workers reach coordinators across their accounts as before.
-func TestAServerStartedAnewHasItsUsers(t *testing.T) {
+func TestRestartedServerHasItsUsers(t *testing.T) {
 	t.Parallel()
 	var all []users.User
 	for _, role := range []users.Role{users.Coordinator, users.Worker, users.Publisher} {
@@ -76,8 +76,8 @@ func TestAServerStartedAnewHasItsUsers(t *testing.T) {
 	}
 }
 
-// TestAServerThatDidNotStartIsTriedAgain: by itself, as often as it takes.
-func TestAServerThatDidNotStartIsTriedAgain(t *testing.T) {
+// TestFailedRestartIsRepeated: by itself, as often as it takes.
+func TestFailedRestartIsRepeated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := embed.Start(embed.Config{StoreDir: dir, Listen: "none", Sync: "2m", Log: natstest.Log(t)})
@@ -106,8 +106,8 @@ func TestAServerThatDidNotStartIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestStartsLeaveEachOtherTime: twice as long each time, at most five minutes, and not for ever.
-func TestStartsLeaveEachOtherTime(t *testing.T) {
+// TestRestartsBackOff: twice as long each time, at most five minutes, and not for ever.
+func TestRestartsBackOff(t *testing.T) {
 	t.Parallel()
 	var r embed.Rest
 	now := time.Unix(1e9, 0)

@@ -74,9 +74,9 @@ func inside(dir string) int {
 	return len(all)
 }
 
-// TestBatchesArePutAsideInMemory: from the first one on, after each start, and never below a name that somebody
+// TestBatchesAreStagedInMemory: from the first one on, after each start, and never below a name that somebody
 // could have known.
-func TestBatchesArePutAsideInMemory(t *testing.T) {
+func TestBatchesAreStagedInMemory(t *testing.T) {
 	t.Parallel()
 	_, shm := small(t, 64<<20)
 	s, b, link := staged(t, natstest.Staging(shm))
@@ -138,9 +138,9 @@ func TestBatchesStayOnDisk(t *testing.T) {
 	}
 }
 
-// TestMemoryThatGoesWhileBatchesCome: the folder deleted, given to others, full, or full of batches that somebody
-// left open. What is acknowledged stands, and appends go on within seconds.
-func TestMemoryThatGoesWhileBatchesCome(t *testing.T) {
+// TestMemoryLostDuringBatches: the folder deleted, given to others, full, or full of batches that somebody left open.
+// What is acknowledged is kept, and appends continue within seconds.
+func TestMemoryLostDuringBatches(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]struct {
 		do     func(t *testing.T, d *natstest.Disk, s *embed.Server)
@@ -202,8 +202,8 @@ func TestMemoryThatGoesWhileBatchesCome(t *testing.T) {
 	}
 }
 
-// TestAStreamMadeAnewIsStaged: within half a second, or at once when Setup makes it.
-func TestAStreamMadeAnewIsStaged(t *testing.T) {
+// TestRecreatedStreamIsStaged: within half a second, or at once when Setup makes it.
+func TestRecreatedStreamIsStaged(t *testing.T) {
 	t.Parallel()
 	_, shm := small(t, 64<<20)
 	s, b, link := staged(t, natstest.Staging(shm))
@@ -236,7 +236,7 @@ func laid(t *testing.T, data string) (dir string) {
 }
 
 // TestNoAcknowledgedBatchIsLostWithItsServer: a server is killed again and again while batches come. What it
-// acknowledged stands, what it left in memory goes at its next start.
+// acknowledged is kept, what it left in memory is removed at its next start.
 func TestNoAcknowledgedBatchIsLostWithItsServer(t *testing.T) {
 	t.Parallel()
 	_, shm := small(t, 64<<20)

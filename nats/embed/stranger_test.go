@@ -81,7 +81,7 @@ mv "$1" mine && echo MOVED
 rm -rf "$1" && echo REMOVED
 true`
 
-// TestAnotherUser: what another user of the machine lays where a server makes its folder is neither followed nor
+// TestAnotherUser: what another user of the machine puts where a server makes its folder is neither followed nor
 // removed. What the server has there is neither read nor changed, not even while the server is dead.
 func TestAnotherUser(t *testing.T) {
 	t.Parallel()
@@ -144,9 +144,9 @@ func all(t *testing.T, dir string, uid uint32) (paths []string) {
 	return paths
 }
 
-// TestAServerTrustsItsOwnFolderAlone: the machine was started anew, its memory is empty, and the link still names a
-// folder, which another user has made by now. A server that died inside a commit takes nothing from there, and goes
-// on in a folder of its own.
+// TestAServerTrustsItsOwnFolderAlone: the machine was restarted, its memory is empty, and the link still names a
+// folder, which another user has made by now. A server that died inside a commit takes nothing from there, and
+// continues in a folder of its own.
 func TestAServerTrustsItsOwnFolderAlone(t *testing.T) {
 	t.Parallel()
 	_, shm := small(t, 64<<20)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What one process gives no other one does: its share stays locked.
-func TestAddressesAreOfThisProcesssShare(t *testing.T) {
+// TestAddressesDifferBetweenProcesses: no other process gets the addresses of one, because its share stays locked.
+func TestAddressesDifferBetweenProcesses(t *testing.T) {
 	if own().lock == nil {
 		t.Skip("all shares are taken")
 	}

@@ -8,8 +8,8 @@ import (
 // waitForEnd is code of this repository for a goroutine of the test.
 func waitForEnd(end <-chan struct{}) { <-end }
 
-// TestGoroutinesThatAreLeftAreFound: a goroutine is listed with its stack until it ends.
-func TestGoroutinesThatAreLeftAreFound(t *testing.T) {
+// TestLeakedGoroutinesAreReported: a goroutine is listed with its stack until it ends.
+func TestLeakedGoroutinesAreReported(t *testing.T) {
 	end := make(chan struct{})
 	go waitForEnd(end)
 	found := func() bool { return strings.Contains(strings.Join(goroutines(), "\n"), "natstest.waitForEnd") }

@@ -197,7 +197,7 @@ var deaf = []string{
 	"$KV.secrets.>", "$O.>", "$SYS.>", "$SRV.>",
 }
 
-func TestWhatACredentialMustNotDoTheServerRefuses(t *testing.T) {
+func TestServerRefusesWhatACredentialMayNot(t *testing.T) {
 	p := newPlace(t)
 	inboxes := func(but string) (all []string) {
 		for name, c := range p.users {
@@ -257,8 +257,8 @@ func TestWhatACredentialMustNotDoTheServerRefuses(t *testing.T) {
 	}
 }
 
-// TestNobodyBorrowsRights: an answer is sent by who answers, with its rights, to the subject that who asks names.
-func TestNobodyBorrowsRights(t *testing.T) {
+// TestReplySubjectGrantsNoRights: a reply is sent with the replier's rights to the subject that the requester names.
+func TestReplySubjectGrantsNoRights(t *testing.T) {
 	p := newPlace(t)
 	for _, tt := range []struct {
 		who  string
@@ -302,8 +302,8 @@ func TestNobodyBorrowsRights(t *testing.T) {
 	}
 }
 
-// TestWhatACredentialIsFor is the other side: these are let through.
-func TestWhatACredentialIsFor(t *testing.T) {
+// TestCredentialMayDoItsWork is the other side: these requests are allowed.
+func TestCredentialMayDoItsWork(t *testing.T) {
 	p := newPlace(t)
 	w, refused := p.login("worker-text")
 	for _, subj := range []string{
@@ -419,8 +419,8 @@ func TestOnlyUsersLogIn(t *testing.T) {
 	}
 }
 
-// TestAHistoryFromBeforeMovesIntoTheAccount: as the decision and the operators' page say.
-func TestAHistoryFromBeforeMovesIntoTheAccount(t *testing.T) {
+// TestOlderHistoryMovesIntoTheAccount: as the decision and the operators' page say.
+func TestOlderHistoryMovesIntoTheAccount(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "users.conf")
 	co, err := users.New("coordinator", users.Coordinator)
 	if err != nil {
