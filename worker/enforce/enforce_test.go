@@ -86,7 +86,7 @@ func outcomeText(t *testing.T, o run.Outcome) string {
 
 const missing = `{"path":"$.summary","message":"'summary' is a required property"}`
 
-func TestEnds(t *testing.T) {
+func TestOutcomes(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		e       *scriptedExecutor
@@ -357,8 +357,8 @@ func TestRejectedAnswersAreEvents(t *testing.T) {
 	}
 }
 
-// TestSizes: whatever a model says, what is reported of it fits into a record.
-func TestSizes(t *testing.T) {
+// TestReportsAreBounded: whatever a model returns, what is reported of it fits into a record.
+func TestReportsAreBounded(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{`)
 	for i := range 500 {
@@ -383,7 +383,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestARetryThatBreaks(t *testing.T) {
+func TestFailedRetry(t *testing.T) {
 	kept := "half of it"
 	for _, tt := range []struct {
 		name string
@@ -422,7 +422,7 @@ func TestARetryThatBreaks(t *testing.T) {
 	}
 }
 
-func TestAFirstTurnThatBreaksIsLeftAlone(t *testing.T) {
+func TestFailedFirstTurnIsUnchanged(t *testing.T) {
 	end := run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "executor_failed", "It broke"),
 		Result: textOutcome("x").Result}
 	e := &scriptedExecutor{turns: []func(context.Context, executor.Invocation,
@@ -436,7 +436,7 @@ func TestAFirstTurnThatBreaksIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedAgainAfterTheEnd(t *testing.T) {
+func TestNoRetryAfterCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	e := &scriptedExecutor{turns: []func(context.Context, executor.Invocation,
 		executor.Host) run.Outcome{func(context.Context,

@@ -112,7 +112,7 @@ func turns(t *testing.T, file string, persistent bool, prompts ...string) (answe
 	return answers
 }
 
-func TestEchoAnswersWithWhatItWasTold(t *testing.T) {
+func TestEchoReturnsItsPrompt(t *testing.T) {
 	t.Parallel()
 	file, _ := exampleProgram(t, "example-sh", "awk")
 	for _, prompt := range []string{"hello", "a \"quoted\" word, a back\\slash\\\\", "two\nlines\tand a tab",

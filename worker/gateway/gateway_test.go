@@ -358,7 +358,7 @@ func TestTooManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestTenThousandEvents: concurrent events over few connections; none is lost.
+// TestManyEventsAtOnce: concurrent events over few connections; none is lost.
 func TestManyEventsAtOnce(t *testing.T) {
 	_, d, h := open(t, Config{Rate: 1e6, Burst: 1e6})
 	var wg sync.WaitGroup

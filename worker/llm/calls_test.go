@@ -164,7 +164,7 @@ func TestSeveralCallsRunTogetherAndAreAnsweredInOrder(t *testing.T) {
 	})
 }
 
-func TestOddCalls(t *testing.T) {
+func TestInvalidToolCalls(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider string) {
 		s := newFakeAPI(t, provider,
 			callTools(call{"", "calc__add", `{"a":1`}, call{"c.1", "no such", `{}`}, call{"same", "calc__big", ``},
@@ -269,7 +269,7 @@ func TestAWorkerThatDiesWhileToolsRun(t *testing.T) {
 	})
 }
 
-func TestWithoutToolsOldCallsAreTold(t *testing.T) {
+func TestEarlierToolCallsWithoutTools(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider string) {
 		s := newFakeAPI(t, provider, callTools(call{"c1", "calc__add", `{"a":1,"b":2}`}), say("3"), say("ok"))
 		m := &memoryHost{}

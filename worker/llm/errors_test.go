@@ -131,7 +131,7 @@ func TestErrorsWithinTheStream(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableEndpoint(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider string) {
 		s := newFakeAPI(t, provider)
 		closed := httptest.NewServer(http.NotFoundHandler())
@@ -161,7 +161,7 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-func TestABrokenAnswerIsAskedForAgainOnlyWhereNothingWasTold(t *testing.T) {
+func TestBrokenAnswerIsRetriedOnlyBeforeOutput(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider string) {
 		s := newFakeAPI(t, provider, cutOff("a little"), say("whole"))
 		m := &memoryHost{}

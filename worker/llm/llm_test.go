@@ -94,7 +94,7 @@ func TestLongAnswersAreReportedInPieces(t *testing.T) {
 	})
 }
 
-func TestTheConversationGoesOnAnywhere(t *testing.T) {
+func TestConversationContinuesOnAnotherWorker(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider string) {
 		s := newFakeAPI(t, provider, say("I am Bob"), say("Bob, as I said"))
 		m := &memoryHost{}
@@ -206,7 +206,7 @@ func TestResumeWithoutHistory(t *testing.T) {
 	}
 }
 
-func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
+func TestMissingGatewayIsReported(t *testing.T) {
 	s := newFakeAPI(t, openAI, say("hello"))
 	m := &memoryHost{}
 	host := m.host()
@@ -220,7 +220,7 @@ func TestWithoutAGatewayItWorksAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestAHistoryThatCannotBeKeptFailsTheRun(t *testing.T) {
+func TestUnstorableHistoryFailsTheRun(t *testing.T) {
 	s := newFakeAPI(t, openAI, say("hello"))
 	o := runTurn(t, &memoryHost{fail: errors.New("away")}, s.invocation(executor.Start, "run_1", "Hi", "", ""))
 	if got := summary(o); got != "failed "+codeHistory || len(s.bodies()) != 0 {
@@ -271,7 +271,7 @@ func TestAFailedRunCanBeResumed(t *testing.T) {
 	})
 }
 
-func TestAnotherAttemptBeginsAnew(t *testing.T) {
+func TestAnotherAttemptStartsOver(t *testing.T) {
 	s := newFakeAPI(t, openAI, say("one"), cutOff(), say("three"))
 	m := &memoryHost{}
 	runTurn(t, m, s.invocation(executor.Start, "run_1", "First", "", ""))

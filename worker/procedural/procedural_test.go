@@ -164,7 +164,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	}
 }
 
-func TestSpoken(t *testing.T) {
+func TestFormatLimit(t *testing.T) {
 	for d, want := range map[time.Duration]string{run.DefaultTimeout(run.Procedural): "5 minutes",
 		30 * time.Second: "30 seconds", 90 * time.Second: "90 seconds", time.Hour: "1 hour", time.Minute: "1 minute",
 		1500 * time.Millisecond: "1.5s"} {
@@ -205,7 +205,7 @@ func TestNoCommand(t *testing.T) {
 	}
 }
 
-func TestMuchText(t *testing.T) {
+func TestLongOutput(t *testing.T) {
 	o := Run(t.Context(), script(t, `head -c 30000000 /dev/zero; head -c 30000000 /dev/zero >&2; exit 1`, `{}`))
 	if n := len(o.Result.Data); n > 13<<20 || strings.Count(string(o.Result.Data), "[… 28951424 bytes cut …]") != 2 ||
 		!json.Valid(o.Result.Data) {

@@ -174,8 +174,8 @@ func TestRunnable(t *testing.T) {
 	}
 }
 
-// TestASandboxThatCannotBeIsRefused: at the start, by what is missing. Nothing runs outside instead.
-func TestASandboxThatCannotBeIsRefused(t *testing.T) {
+// TestUnavailableSandboxIsRefused: at the start, by what is missing. Nothing runs outside instead.
+func TestUnavailableSandboxIsRefused(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	p := Profile{Name: "p", Type: "procedural", Command: proceduralExec,
 		Sandbox: process.Sandbox{Kind: process.Bubblewrap}}
@@ -256,7 +256,7 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-func TestABrokenFileHoldsNoName(t *testing.T) {
+func TestBrokenFileReservesNoName(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a-dup", "agent.json"), `{"name":"stats","command":"./missing"}`, 0o600)
 	write(t, filepath.Join(dir, "stats", "agent.json"), `{"name":"stats","command":"./run"}`, 0o600)
@@ -268,7 +268,7 @@ func TestABrokenFileHoldsNoName(t *testing.T) {
 	}
 }
 
-func TestWhoTakesSystemPrompts(t *testing.T) {
+func TestSystemPromptSupport(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct {
 		profile string

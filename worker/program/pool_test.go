@@ -232,8 +232,8 @@ func TestBadTurns(t *testing.T) {
 	}
 }
 
-// TestStrays: output between turns is reported with the next turn, and is in no result.
-func TestStrays(t *testing.T) {
+// TestOutputBetweenTurns: output between turns is reported with the next turn, and is in no result.
+func TestOutputBetweenTurns(t *testing.T) {
 	t.Parallel()
 	h := newTestPool(t, echo, PoolConfig{})
 	first, _, _ := answerOf(t, h.turn(t.Context(), "stray"))
@@ -292,8 +292,8 @@ func TestDiesBetweenTurns(t *testing.T) {
 	}
 }
 
-// TestBrokenBeforeItIsAsked: a process that is being ended gets no more turns; another one does them.
-func TestBrokenBeforeItIsAsked(t *testing.T) {
+// TestEndingProcessGetsNoTurn: a process that is being ended gets no more turns; another one does them.
+func TestEndingProcessGetsNoTurn(t *testing.T) {
 	t.Parallel()
 	h := newTestPool(t, `trap "" TERM`+echo, PoolConfig{Grace: 200 * time.Millisecond})
 	h.turn(t.Context(), "ok")

@@ -107,7 +107,7 @@ func profiles(t *testing.T) string {
 	return dir
 }
 
-func TestWhatStopsIt(t *testing.T) {
+func TestStartErrors(t *testing.T) {
 	t.Parallel()
 	dir := profiles(t)
 	away := "AO_NATS_URL=nats://" + natstest.FreeAddr(t)
