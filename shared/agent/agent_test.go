@@ -65,7 +65,7 @@ func TestABadSchemaIsInvalidSchema(t *testing.T) {
 	}
 }
 
-// TestOtherNamesOfOutputSchema: both names stand for one member, and what is stored is what was given.
+// TestOtherNamesOfOutputSchema: both names mean one member, and what is stored is what was given.
 func TestOtherNamesOfOutputSchema(t *testing.T) {
 	const given = `{"type":"object", "required":["z","a"],"maxProperties":12345678901234567890}`
 	for _, def := range []string{
@@ -90,7 +90,7 @@ func TestOtherNamesOfOutputSchema(t *testing.T) {
 	}
 }
 
-func TestWhichSchemaHolds(t *testing.T) {
+func TestSchemaPrecedence(t *testing.T) {
 	own := `{"type":"object","required":["topic"]}`
 	implicit := `{"type":"object","required":["prompt"],"properties":{"prompt":{"type":"string","minLength":1}},` +
 		`"additionalProperties":false}`
@@ -116,7 +116,7 @@ func TestWhichSchemaHolds(t *testing.T) {
 	}
 }
 
-func TestLoadTellsOfBadFilesAndKeepsTheRest(t *testing.T) {
+func TestLoadReportsBadFilesAndKeepsTheRest(t *testing.T) {
 	dir := t.TempDir()
 	write := func(path, text string) {
 		t.Helper()

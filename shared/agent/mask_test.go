@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestMasked: what is below env and headers is hidden, whatever its shape; the rest is as it was.
+// TestMasked: what is below env and headers is hidden, whatever its shape; the rest is unchanged.
 func TestMasked(t *testing.T) {
 	for _, tt := range []struct{ servers, want string }{
 		{``, ``},
@@ -65,8 +65,8 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-// TestMaskingTakesTimeInProportion: text that is made of blanks, words or flags is gone through once.
-func TestMaskingTakesTimeInProportion(t *testing.T) {
+// TestMaskingTakesLinearTime: text that is made of blanks, words or flags is read once.
+func TestMaskingTakesLinearTime(t *testing.T) {
 	for _, unit := range []string{" ", "a ", "--port ", "a=b ", "https://x "} {
 		text := strings.Repeat(unit, 1<<18/len(unit))
 		began := time.Now()
@@ -77,7 +77,7 @@ func TestMaskingTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-func TestAMaskIsFound(t *testing.T) {
+func TestMaskedAt(t *testing.T) {
 	for servers, want := range map[string]string{
 		``: "", `{}`: "", `{"a":{"url":"https://x","args":["-v",1,null,{}]}}`: "",
 		`{"a":{"env":{"A":"x","KEY":"••••"}}}`:               "mcp_servers.a.env.KEY",

@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestWrong(t *testing.T) {
+func TestInvalidValues(t *testing.T) {
 	for _, tt := range []struct{ args, env, want string }{
 		{"", "RUN_LEASE=soon", `RUN_LEASE: "soon" is not a duration (seconds, or like 1m30s); for example ` +
 			`RUN_LEASE=15, or RUN_LEASE=1m30s`},
@@ -128,7 +128,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestDefaults: what --help promises can be given back.
+// TestDefaults: the defaults in --help are valid values.
 func TestDefaults(t *testing.T) {
 	var c config
 	for _, b := range c.table() {

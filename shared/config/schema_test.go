@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSchemaEnforcement: none is a number of its own, for zero stands for the default; and what is switched off is
-// what is kept.
+// TestSchemaEnforcement: none is a number of its own, for zero means the default; and what is switched off is stored
+// so.
 func TestSchemaEnforcement(t *testing.T) {
 	for _, tt := range []struct {
 		env     map[string]string

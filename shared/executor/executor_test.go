@@ -216,15 +216,15 @@ func TestReadLine(t *testing.T) {
 	}
 }
 
-// A result counts even if the program wrote a byte that is no UTF-8, and what is kept of it is.
-func TestReadLineMendsStrayBytes(t *testing.T) {
+// A result counts even if the program wrote a byte that is no UTF-8, which is replaced.
+func TestReadLineReplacesInvalidUTF8(t *testing.T) {
 	l, ok, err := ReadLine([]byte("{\"type\":\"result\",\"result_data\":{\"name\":\"caf\xe9\"}}"))
 	if err != nil || !ok || string(l.Result.Data) != "{\"name\":\"caf\uFFFD\"}" {
 		t.Errorf("got %+v %v %v", l.Result, ok, err)
 	}
 }
 
-func TestProgramTellsWhatABuiltInExecutorDoes(t *testing.T) {
+func TestProgramReportsABuiltInExecutor(t *testing.T) {
 	c := program(t, fmt.Sprintf(document, `{"do":"built in"}`))
 	c.Env = append(c.Env, "BUILT_IN=1")
 	var errs bytes.Buffer
@@ -249,7 +249,7 @@ func answerOf(run, text string) string {
 		`"result_data":null}}`, run, text) + "\n"
 }
 
-// TestServe: each turn has one answer, and what a turn does not say is as it was.
+// TestServe: each turn has one answer, and what a turn does not change is as it was.
 func TestServe(t *testing.T) {
 	first := answerOf("run_1", "start run_1 one {} env")
 	for _, tt := range []struct {

@@ -49,8 +49,8 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzHeard: what a worker tells a program's Go code: the document, and the lines after it.
-func FuzzHeard(f *testing.F) {
+// FuzzWorkerInput: what a worker sends to a program's Go code: the document, and the lines after it.
+func FuzzWorkerInput(f *testing.F) {
 	for _, seed := range []string{
 		`{"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{},` +
 			`"project_dir":"/","agent_name":"a","agent_blueprint":{},"executor_config":{}}`,

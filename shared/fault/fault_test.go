@@ -27,7 +27,7 @@ func TestBodyIsFlatAndInOrder(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyClassifiedIsInternalAndSaysNothing(t *testing.T) {
+func TestUnclassifiedErrorIsInternalAndHidden(t *testing.T) {
 	f := Of(errors.New("secret path /etc/x"))
 	raw, _ := json.Marshal(f)
 	if f.Kind != Internal ||

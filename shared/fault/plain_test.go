@@ -16,7 +16,7 @@ import (
 	"ao/shared/fault"
 )
 
-// TestPlain: what Go's libraries say is told in words for people.
+// TestPlain: what Go's libraries report is put into words for people.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

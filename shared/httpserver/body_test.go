@@ -71,8 +71,8 @@ func TestTheDeadlineOfABody(t *testing.T) {
 	}
 }
 
-// TestACallerCanReadARefusal: a connection whose body is refused stays open for a moment. Who still sends would else
-// see a reset instead of the answer.
+// TestACallerCanReadARefusal: a connection whose body is refused stays open for a moment. A caller that still sends
+// would else see a reset instead of the answer.
 func TestACallerCanReadARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := pipes{make(chan net.Conn, 1)}

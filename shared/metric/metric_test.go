@@ -22,7 +22,7 @@ func page(t *testing.T, r *metric.Registry) metrictest.Page {
 	return metrictest.Get(t, s.URL)
 }
 
-func TestWhatIsCountedIsReported(t *testing.T) {
+func TestCountedValuesAreExported(t *testing.T) {
 	r := metric.New("test")
 	runs := r.Counter("ao_runs_total", "Runs.", "agent")
 	runs.With("a").Inc()
@@ -71,7 +71,7 @@ func TestWhatIsCountedIsReported(t *testing.T) {
 	}
 }
 
-// What is made because somebody asks is on the page that he gets.
+// A metric that is created because of a scrape is on that scrape's page.
 func TestBeforeScrape(t *testing.T) {
 	r := metric.New("test")
 	runs := r.Counter("ao_runs_total", "Runs.", "agent")
@@ -87,7 +87,7 @@ func TestBeforeScrape(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyCountsNothingHappens(t *testing.T) {
+func TestNilRegistryDoesNothing(t *testing.T) {
 	var r *metric.Registry
 	r.Counter("x", "").With().Inc()
 	h := r.Histogram("x", "", metric.Fast).With()
@@ -103,7 +103,7 @@ func TestWhereNobodyCountsNothingHappens(t *testing.T) {
 	}
 }
 
-func TestTwoFamiliesOfOneNameAreAMistake(t *testing.T) {
+func TestTwoFamiliesOfOneNamePanic(t *testing.T) {
 	r := metric.New("test")
 	r.Counter("ao_x", "", "a")
 	defer func() {

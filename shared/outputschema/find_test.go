@@ -189,9 +189,8 @@ func spent(t *testing.T) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// TestTimeIsProportional: text that is made to be read again and again takes no longer than any other.
-// 128 KiB of it would take a minute
-// if each sign were looked at from each other one.
+// TestTimeIsProportional: text that is made to be read again and again takes no longer than any other. 128 KiB of it
+// would take a minute if each character were read from each other one.
 func TestTimeIsProportional(t *testing.T) {
 	check := fits(t, summary)
 	runtime.LockOSThread()
@@ -234,8 +233,8 @@ func TestAnAnswerBehindNonsenseIsFound(t *testing.T) {
 	}
 }
 
-// The last values of very many are looked at.
-func TestTheLastOfVeryMany(t *testing.T) {
+// The last values of very many are examined.
+func TestLastOfVeryManyValues(t *testing.T) {
 	many := strings.Repeat(`{"a":1} `, 5*maxCandidates)
 	if got, n := find(many+`{"summary":"y"} {"a":2,"a":3} end`, false, fits(t, summary)); string(
 		got) != `{"summary":"y"}` || n != maxCandidates-1 {
@@ -261,8 +260,8 @@ func TestCandidatesAreCounted(t *testing.T) {
 	}
 }
 
-// The candidates come in the order of preference, each with its place, and say which one counts.
-func TestCandidatesSayWhereTheyStand(t *testing.T) {
+// The candidates come in the order of preference, each with its position, and with the one that counts.
+func TestCandidatesHavePositions(t *testing.T) {
 	const text = "First {\"a\":1}.\n```json\n{\"b\":2}\n```\nThen {\"summary\":\"x\"} and [3]."
 	got := Find(text, false, fits(t, summary))
 	want := []Candidate{{Value: json.RawMessage(`{"b":2}`), Source: Fenced},

@@ -73,7 +73,7 @@ func TestNeutral(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSimilarStays(t *testing.T) {
+func TestOtherTextIsUnchanged(t *testing.T) {
 	for _, text := range []string{
 		"", "plain", "a < b > c", "<b>bold</b>", "agent-callback", "[/agent-callback]", "</agent>", "<agent",
 		"</ call>",
@@ -93,7 +93,7 @@ func TestWhatIsNotSimilarStays(t *testing.T) {
 	}
 }
 
-func TestALetterThatAnEscapeMayBe(t *testing.T) {
+func TestEscapedLetters(t *testing.T) {
 	for _, tt := range []struct{ tag, text string }{
 		{"note", `<\note>`}, {"note", `<\n\note>`}, {"note", `</no\te>`}, {"inputs", "< inputs >"},
 		{"inputs", `< inputs from="x">`}, {"inputs", "< / inputs"}, {"nn", `<\n\nn\n>`},

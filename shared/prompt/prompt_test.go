@@ -195,7 +195,7 @@ func TestDataStaysJSONWhateverIsInIt(t *testing.T) {
 	}
 }
 
-// A few KiB that nest deeply are not made to gigabytes: they stand on one line.
+// A few KiB that nest deeply do not become gigabytes: they are on one line.
 func TestADeepResultStaysSmall(t *testing.T) {
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
 	child := Child{Status: run.Completed, Result: &run.Result{Data: json.RawMessage(deep)}}

@@ -99,8 +99,7 @@ func TestEveryMemberIsRead(t *testing.T) {
 	}
 }
 
-// What a worker writes as its result is JSON, or the record cannot be read: it goes into answers and records as it
-// stands.
+// What a worker writes as its result is JSON, or the record cannot be read: it goes into answers and records unchanged.
 func TestAResultThatIsNoJSONIsNotRead(t *testing.T) {
 	t.Parallel()
 	for result, want := range map[string]bool{

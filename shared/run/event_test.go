@@ -27,9 +27,8 @@ func TestEventIsOneFlatObject(t *testing.T) {
 	}
 }
 
-// TestAnEventsBodyDoesNotSayWhoseItIs: executors may have members of the same names in what they tell, with ids of
-// their own.
-func TestAnEventsBodyDoesNotSayWhoseItIs(t *testing.T) {
+// TestEventBodyCannotSetItsIDs: executors may have members of the same names in their events, with ids of their own.
+func TestEventBodyCannotSetItsIDs(t *testing.T) {
 	e := Event{Type: EventMetadata, SessionID: "ses_1", RunID: "run_1",
 		At:   time.Date(2025, 1, 10, 12, 0, 0, 0, time.UTC),
 		Body: json.RawMessage(`{"session_id":"model-7","run_id":7,"timestamp":1736510400,"Session_ID":"x","tokens":3}`)}

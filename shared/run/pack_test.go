@@ -36,9 +36,9 @@ func TestAPackKeepsItsEvents(t *testing.T) {
 	}
 }
 
-// TestAStrangersPack: what is no pack of ours is refused, whatever it nests or repeats. Reading it makes no more
+// TestForeignPack: what is no pack of ours is refused, whatever it nests or repeats. Reading it makes no more
 // allocations than a full pack may.
-func TestAStrangersPack(t *testing.T) {
+func TestForeignPack(t *testing.T) {
 	const one = `{"event_type":"message"}`
 	many := strings.Repeat(one+",", 30_000) + one
 	deep := strings.Repeat("[", 400_000)

@@ -9,7 +9,7 @@ import (
 	"ao/shared/strictjson"
 )
 
-// TestRejected: who reads a message sees what is wrong with an answer by its field, and never by its text.
+// TestRejected: a reader of a message sees what is wrong with an answer by its field, and never by its text.
 func TestRejected(t *testing.T) {
 	many := make([]OutputError, 2*maxRejectionErrors)
 	for i := range many {
@@ -45,7 +45,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// TestOtherMessages are about no rejection.
+// TestOtherMessages report no rejection.
 func TestOtherMessages(t *testing.T) {
 	for _, raw := range []string{
 		`{}`, `{"role":"system","content":[]}`, string(TextMessage("system", "Output rejected")),

@@ -19,7 +19,7 @@ stopped    .          .          .          .          .          .          .
 
 var moves = []Move{MoveClaimed, MoveStarted, MoveStopping, MoveRetried, MoveCompleted, MoveFailed, MoveStopped}
 
-func TestLife(t *testing.T) {
+func TestTransitions(t *testing.T) {
 	var b strings.Builder
 	line := func(first string, cell func(Move) string) {
 		row := fmt.Sprintf("%-11s", first)

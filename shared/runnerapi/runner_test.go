@@ -61,7 +61,7 @@ func TestQueueNames(t *testing.T) {
 	}
 }
 
-func TestPatience(t *testing.T) {
+func TestStatusByThreshold(t *testing.T) {
 	for _, tt := range []struct {
 		silence time.Duration
 		want    string

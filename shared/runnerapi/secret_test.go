@@ -19,8 +19,7 @@ func TestIsID(t *testing.T) {
 	}
 }
 
-// What a registration says itself of its proof counts for nothing, and a process without a secret is known by its
-// instance.
+// A registration's own claim of its proof counts for nothing, and a process without a secret is known by its instance.
 func TestProof(t *testing.T) {
 	secret := NewSecret()
 	announced := Registration{Runner: Runner{Instance: "one", SecretHash: hashSecret("another")}, Secret: secret}

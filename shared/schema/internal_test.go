@@ -74,7 +74,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestReader: what is read means what encoding/json says it means.
+// TestReader: values are read as encoding/json reads them.
 func TestReader(t *testing.T) {
 	for _, raw := range []string{
 		`null`, ` true `, "\n[ ]", `[1 , 2.50,-0e+1]`, `{ "a" : { } , "b":[{"c":null}]}`,
@@ -195,7 +195,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestCache: the cache is bounded by the text it stands for, and what was used last stays.
+// TestCache: the cache is bounded by the text of its schemas, and what was used last stays.
 func TestCache(t *testing.T) {
 	c := cache{room: 4 * cacheMinimum, byHash: map[[32]byte]*list.Element{}}
 	key := func(i int) (k [32]byte) { k[0] = byte(i); return k }

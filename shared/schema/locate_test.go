@@ -9,7 +9,7 @@ import (
 	"ao/shared/schema"
 )
 
-// Each violation of a schema or a value stands at a line and column of its text.
+// Each violation of a schema or a value has a line and column of its text.
 func TestLocate(t *testing.T) {
 	const text = "{\n  \"a\": {\"b\": [1, {\"odd key\": 2}]},\n\t\"é😀\": 3, \"c\": 4\n}"
 	for _, tt := range []struct{ text, path, want string }{

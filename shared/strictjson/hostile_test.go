@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestAHostileBodyCostsNoMoreThanItsLength fails when a level of nesting means one more look at all that is inside.
+// TestAHostileBodyCostsNoMoreThanItsLength fails when each level of nesting reads all that is inside once more.
 func TestAHostileBodyCostsNoMoreThanItsLength(t *testing.T) {
 	const size, levels = 4 << 20, 60
 	inside := "[" + strings.Repeat(`"\"",`, size/5) + "0]"
@@ -27,7 +27,7 @@ func TestAHostileBodyCostsNoMoreThanItsLength(t *testing.T) {
 	}
 }
 
-func TestCheckTellsKeysApartAsTheyAreRead(t *testing.T) {
+func TestCheckComparesDecodedKeys(t *testing.T) {
 	long := strings.Repeat("k", 1<<20)
 	var many strings.Builder
 	for c := 'a'; c <= 'z'; c++ {

@@ -11,8 +11,8 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// TestArrived: what a caller's headers say is kept as it is, and what the specification calls invalid as if it were
-// not there.
+// TestArrived: what a caller's headers have is kept unchanged, and what the specification calls invalid counts as
+// missing.
 func TestArrived(t *testing.T) {
 	long := strings.Repeat("x", 130)
 	for _, tt := range []struct {
@@ -69,8 +69,8 @@ func TestArrived(t *testing.T) {
 	}
 }
 
-// TestNothing: where nobody traces, nothing is allocated.
-func TestNothing(t *testing.T) {
+// TestNoTraceAllocatesNothing: without a tracer, nothing is allocated.
+func TestNoTraceAllocatesNothing(t *testing.T) {
 	var tracer *Tracer
 	header := http.Header{"Accept": {"*/*"}}
 	spec := &run.Spec{ID: "run_1"}

@@ -195,8 +195,8 @@ func (l *lines) count(what string) int {
 	return strings.Count(l.b.String(), what)
 }
 
-// TestComplaints: failures are logged once a minute at most, with what was lost since.
-func TestComplaints(t *testing.T) {
+// TestFailuresAreLoggedOnceAMinute, with what was lost since.
+func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
 		q := &loggingClient{log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -212,8 +212,8 @@ func TestComplaints(t *testing.T) {
 	})
 }
 
-// TestTheCollectorsAnswers: what may be sent again is, what may not is lost, what is taken in part is logged.
-func TestTheCollectorsAnswers(t *testing.T) {
+// TestCollectorResponses: what may be sent again is, what may not is lost, what is accepted in part is logged.
+func TestCollectorResponses(t *testing.T) {
 	part := protowire.AppendTag(nil, 1, protowire.VarintType)
 	part = protowire.AppendVarint(part, 7)
 	part = protowire.AppendString(protowire.AppendTag(part, 2, protowire.BytesType), "full")
