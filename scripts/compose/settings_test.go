@@ -66,8 +66,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestFoldersOfOnesOwn: agents and files are mounted read-only, so that no image has to be built for them.
-func TestFoldersOfOnesOwn(t *testing.T) {
+// TestMountedFolders: agents and files are mounted read-only, so that no image has to be built for them.
+func TestMountedFolders(t *testing.T) {
 	for _, file := range []string{"docker-compose.yml", "docker-compose.cluster.yml"} {
 		for name, s := range services(t, file) {
 			if strings.HasPrefix(s.Image, "nats:") && !slices.Contains(s.Volumes, any("keys-nats:/keys/nats:ro")) {

@@ -117,7 +117,7 @@ func (s *stack) checkLedger() {
 }
 
 // Lost and stopped children are delivered too, and a worker that dies in a parent's turn causes no second delivery.
-func TestCallbacksOfChildrenThatDoNotEndWell(t *testing.T) {
+func TestCallbacksOfLostAndStoppedChildren(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	w := s.startParentWorker()

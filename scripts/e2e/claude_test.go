@@ -294,7 +294,7 @@ func TestThreeLevelsOfClaudes(t *testing.T) {
 
 // A child that is waited for is a tool call with a result. A call that violates the child's parameters_schema returns
 // the API's error, and the model corrects it. The next turn, on another worker process, reports its own cost.
-func TestAClaudeMendsItsCall(t *testing.T) {
+func TestClaudeCorrectsItsCall(t *testing.T) {
 	t.Parallel()
 	standin.Each(t, testCorrectedCall)
 }

@@ -16,8 +16,9 @@ import (
 	"ao/nats/natstest"
 )
 
-// TestOneCallerTakesEverything: one caller uses up each limited resource. Other callers still get their share.
-func TestOneCallerTakesEverything(t *testing.T) {
+// TestGreedyCallerLeavesOthersTheirShare: one caller uses up each limited resource. Other callers still get their
+// share.
+func TestGreedyCallerLeavesOthersTheirShare(t *testing.T) {
 	t.Parallel()
 	b := newSecurityStack(t, "AO_BODY_MEMORY=64MiB", "AO_MAX_CONNECTIONS=1500", "AO_MAX_DEPTH=8", "AO_MAX_QUEUES=40")
 	for _, flood := range []struct {

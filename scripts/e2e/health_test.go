@@ -9,7 +9,7 @@ import (
 )
 
 // A container's health check: a worker with a coordinator is healthy; one without, or one that hangs, is not.
-func TestAWorkerSaysWhetherItIsWell(t *testing.T) {
+func TestWorkerHealthCheck(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	env := []string{"AO_HEALTH_FILE=" + filepath.Join(s.dir, "health")}

@@ -76,7 +76,7 @@ func TestThreeLevelsOfAgents(t *testing.T) {
 }
 
 // A child in mode sync is a function call: its result is in the parent's answer.
-func TestAChildThatIsWaitedFor(t *testing.T) {
+func TestSyncChild(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	s.startSimulated("minds")
@@ -91,7 +91,7 @@ func TestAChildThatIsWaitedFor(t *testing.T) {
 }
 
 // A session continues on another worker after its own has stopped; after a kill during a turn, from the turn before.
-func TestASessionGoesOnAnywhere(t *testing.T) {
+func TestSessionContinuesOnAnotherWorker(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	first := s.startSimulated("one")

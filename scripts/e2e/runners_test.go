@@ -186,8 +186,8 @@ func TestRunners(t *testing.T) {
 	})
 }
 
-// A runner without heartbeats: stale, removed with its agents and runs, back again.
-func TestSilence(t *testing.T) {
+// A runner without heartbeats: stale, removed with its agents and runs, and online again.
+func TestRunnerWithoutHeartbeats(t *testing.T) {
 	t.Parallel()
 	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
 	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2",

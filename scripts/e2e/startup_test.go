@@ -298,9 +298,9 @@ func withNATS(s *stack) string {
 	return "PATH=" + filepath.Join(s.dir, "tools") + ":" + os.Getenv("PATH")
 }
 
-// TestTheStartNamesWhatIsThere: the welcome text names ao by its path from the current folder, and no missing
+// TestWelcomeTextNamesExistingPrograms: the welcome text names ao by its path from the current folder, and no missing
 // programs.
-func TestTheStartNamesWhatIsThere(t *testing.T) {
+func TestWelcomeTextNamesExistingPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	home := filepath.Join(dir, "bin")
@@ -346,7 +346,7 @@ func TestTheStartNamesWhatIsThere(t *testing.T) {
 }
 
 // The welcome text of scripts/up with tokens works with the files of 'ao init'.
-func TestAllInOneForSome(t *testing.T) {
+func TestAllInOneWithTokens(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	addr := natstest.FreeAddr(t)

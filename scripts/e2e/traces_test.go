@@ -277,7 +277,7 @@ POST /runs/submit/callback/attempt 1/ended`)
 }
 
 // Traces over NATS, the inbox, MCP and webhooks, and with a lost worker.
-func TestTracesOfOtherWays(t *testing.T) {
+func TestTracesOfOtherEntryPoints(t *testing.T) {
 	if rolling {
 		t.Skip("what is asked again while NATS has no leader is more than one tree")
 	}
@@ -412,7 +412,7 @@ POST /runs/submit/attempt 2/ended`)
 
 // Without our own spans a caller's trace is still passed on. The executor gets it, also after restarts and lost
 // workers. So do further attempts, children and turns of persistent processes. Without a caller's trace there is none.
-func TestATraceIsHandedOn(t *testing.T) {
+func TestTraceIsPropagated(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	const told = `printf '{"traceparent":"%s","tracestate":"%s"}' "${TRACEPARENT-none}" "${TRACESTATE-none}"`

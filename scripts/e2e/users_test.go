@@ -150,7 +150,7 @@ func TestUsersMayDoTheirWork(t *testing.T) {
 }
 
 // A program without access exits at once and names the setting to check.
-func TestUsersWhoAreNotLetIn(t *testing.T) {
+func TestRefusedUsers(t *testing.T) {
 	t.Parallel()
 	s, ring, address := upGuarded(t)
 	s.agent("echo", `printf '%s' "$2"`, "")

@@ -268,7 +268,7 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 
 // An executor's binding comes back at the session's next turn, also on another worker and after a failed run.
 // Results, events and errors are those of the program.
-func TestAnExecutorOfOnesOwn(t *testing.T) {
+func TestCustomExecutor(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	s.write("profiles/own.json",

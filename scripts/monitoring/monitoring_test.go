@@ -168,7 +168,7 @@ var (
 	strs    = regexp.MustCompile(`"[^"]*"`)
 )
 
-func TestRulesAndDashboardNameWhatThereIs(t *testing.T) {
+func TestRulesAndDashboardNameExistingMetrics(t *testing.T) {
 	reg, page := stack(t)
 	families := map[string]metric.Family{}
 	for _, f := range reg.Families() {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheLinesAreThere: a line that a change has moved or rewritten is broken no more. Each is there once.
-func TestTheLinesAreThere(t *testing.T) {
+// TestMutatedLinesExist: a mutation whose line was moved or rewritten would break nothing. Each line exists once.
+func TestMutatedLinesExist(t *testing.T) {
 	for _, m := range mutations {
 		source, err := os.ReadFile(filepath.Join("../..", m.file))
 		if n := strings.Count(string(source), m.old); err != nil || n != 1 {

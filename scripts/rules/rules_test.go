@@ -28,8 +28,8 @@ func TestHouse(t *testing.T) {
 	}
 }
 
-// TestRulesBite checks each rule with a tree that breaks it and one that does not.
-func TestRulesBite(t *testing.T) {
+// TestRulesFindViolations checks each rule with a tree that breaks it and one that does not.
+func TestRulesFindViolations(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
 	script := func(text string, mode fs.FileMode) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte("#!/usr/bin/env bash\n" + text), Mode: mode}

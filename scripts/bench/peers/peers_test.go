@@ -139,7 +139,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-func TestFlagsThatCannotBe(t *testing.T) {
+func TestInvalidFlags(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"-rounds 0", "-rounds must be more than 0"},
 		{"-systems kafka", `there is no "kafka"`},
@@ -158,8 +158,8 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestTold reads a worker's reports.
-func TestTold(t *testing.T) {
+// TestSubmittedAt reads the time of submission from a job.
+func TestSubmittedAt(t *testing.T) {
 	at := time.Now()
 	if got := submittedAt(job(at, 10)); got != at.UnixNano() {
 		t.Errorf("got %d, want %d", got, at.UnixNano())
