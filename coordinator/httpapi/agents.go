@@ -93,7 +93,7 @@ func (a *agentsAPI) create(g *gin.Context, q request) (any, error) {
 }
 
 func (a *agentsAPI) change(g *gin.Context, q request) (any, error) {
-	match, err := ifMatch(g)
+	match, err := preconditions(g)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (a *agentsAPI) change(g *gin.Context, q request) (any, error) {
 }
 
 func (a *agentsAPI) delete(g *gin.Context, q request) (any, error) {
-	match, err := ifMatch(g)
+	match, err := preconditions(g)
 	if err != nil {
 		return nil, err
 	}

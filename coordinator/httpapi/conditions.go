@@ -8,13 +8,10 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// ifMatch returns what If-Match allows; nil: the header is missing. Weak tags match nothing.
-func ifMatch(g *gin.Context) (func(tag string) bool, error) { return readTags(g, "If-Match", false) }
-
-// preconditions returns what If-Match and If-None-Match allow. The tag is empty where the thing does not exist. nil:
-// the headers are missing.
+// preconditions returns what If-Match and If-None-Match allow (RFC 9110, section 13.2.2). The tag is empty where the
+// thing does not exist. Weak tags match nothing. nil: the headers are missing.
 func preconditions(g *gin.Context) (func(tag string) bool, error) {
-	match, err := ifMatch(g)
+	match, err := readTags(g, "If-Match", false)
 	if err != nil {
 		return nil, err
 	}

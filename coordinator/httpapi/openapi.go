@@ -70,8 +70,9 @@ func header(name, description string) obj {
 var (
 	ifMatchHeader = header("If-Match", "The ETag of what you change; if it is another by now: 412 with the "+
 		"current state.")
-	ifNoneMatchHeader = header("If-None-Match", "*: only if there is none yet; else 412.")
-	keyHeader         = header("Idempotency-Key", "The same key with the same body returns the first answer again.")
+	ifNoneMatchHeader = header("If-None-Match", "*: only if there is none yet; an ETag: only if it is another. Else "+
+		"412.")
+	keyHeader = header("Idempotency-Key", "The same key with the same body returns the first answer again.")
 )
 
 // headers describe the request headers that a route reads.
@@ -80,13 +81,13 @@ var headers = map[string][]obj{
 	"POST /runs/retry":     {header("Idempotency-Key", "A repeat applies to the runs of the first call.")},
 	"POST /runs/:id/retry": {keyHeader},
 	"GET /agents/:name":    {header("If-None-Match", "An ETag: 304 if the definition is unchanged.")},
-	"PATCH /agents/:name":  {ifMatchHeader},
-	"DELETE /agents/:name": {ifMatchHeader},
+	"PATCH /agents/:name":  {ifMatchHeader, ifNoneMatchHeader},
+	"DELETE /agents/:name": {ifMatchHeader, ifNoneMatchHeader},
 	"GET /sse/sessions":    {header("Last-Event-ID", "Resumes after this item.")},
 	"GET /sse/runs":        {header("Last-Event-ID", "Resumes after this item, or after the Ao-Position of a list.")},
 
 	"PUT /agents/:name/drafts/:side":    {ifMatchHeader, ifNoneMatchHeader},
-	"DELETE /agents/:name/drafts/:side": {ifMatchHeader},
+	"DELETE /agents/:name/drafts/:side": {ifMatchHeader, ifNoneMatchHeader},
 }
 
 // described makes the OpenAPI 3.1 document from the routes, their bodies (openapi_bodies.go) and the access rules.

@@ -118,6 +118,8 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 	patch(s, "poet", `{}`, "If-Match: W/"+changed.header.Get("ETag")).want(412)
 	patch(s, "poet", `{}`, `If-Match: "a", *`).want(200)
 	patch(s, "poet", `{}`, `If-Match: a`).want(400)
+	patch(s, "poet", `{}`, `If-None-Match: *`).want(412)
+	s.call("DELETE", "/agents/poet", "", `If-None-Match: *`).want(412)
 
 	patch(s, "poet", `{"output_schema":null,"description":null,"system_prompt":"Say \"no\".\n"}`).want(200)
 	f.has("poet/agent.json", "{\n  \"name\": \"poet\",\n\n  \"tags\": [ \"x\" ],\n  \"mcp_servers\": {\"n\": "+
