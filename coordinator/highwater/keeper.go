@@ -181,10 +181,9 @@ func (k *Keeper) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if m != nil && m.Incarnation != incarnation(s) && (m.Seq == 0 || restored(ctx, k, s)) {
-		m = nil
-	}
-	if m == nil || m.Written.IsZero() { // nothing was marked yet
+	if other := m != nil && m.Incarnation != incarnation(s); other && restored(ctx, k, s) {
+		m = afterRestore(k, s, rev)
+	} else if m == nil || m.Written.IsZero() || other && m.Seq == 0 { // nothing was marked yet
 		m = &mark{V: 1, Incarnation: incarnation(s)}
 	} else if d, err := m.compare(ctx, s, k.Stream); err != nil {
 		return err
@@ -203,6 +202,17 @@ func (k *Keeper) check(ctx context.Context) error {
 func restored(ctx context.Context, k *Keeper, s stream.State) bool {
 	raw, _, err := k.Bucket.Get(ctx, subject.RestoredKey)
 	return err == nil && string(raw) == incarnation(s)
+}
+
+// afterRestore returns the mark that a restored stream begins with: it has the damages of the backup. Those that this
+// process knew are of the stream before. rev is the revision of the bucket's mark. The caller holds mu.
+func afterRestore(k *Keeper, s stream.State, rev uint64) *mark {
+	k.handled = -1
+	m := &mark{V: 1, Incarnation: incarnation(s)}
+	if rev != 0 && k.decoded != nil {
+		m.Generation, m.Damages = k.decoded.Generation, k.decoded.Damages
+	}
+	return m
 }
 
 // learn takes over a mark. Where it tells of a damage that is new here, RUNS is read again: what this process knows may

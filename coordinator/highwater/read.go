@@ -32,7 +32,7 @@ func (k *Keeper) read(ctx context.Context) (m *mark, rev uint64, err error) {
 		if err != nil {
 			k.Log.Warn("the high-water mark in the data folder is unreadable", "err", err)
 		}
-		if own != nil {
+		if own != nil && (m == nil || m.Incarnation == own.Incarnation) {
 			k.handled = own.Generation
 		}
 	}

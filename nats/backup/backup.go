@@ -40,11 +40,12 @@ const (
 // the file too, and its key prevents a second run. Runs name payloads, events and task queues, so those follow
 // the runs. Idempotency keys follow RUNS too. A key without its run creates it when it is used again, but a run
 // without its key would be created twice. A key for an inbox message that is not in the file does no harm: a
-// restored inbox gives new messages other keys (bus.InboxPastKey).
+// restored inbox gives new messages other keys (bus.InboxPastKey). Of the high-water mark only the damages are used, so
+// that a loss stays accepted (decision 0045).
 var order = []string{
 	subject.Inbox, subject.Runs, kv(subject.Idempotency), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
 	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.TaskQueues), kv(subject.Secrets),
-	kv(subject.Logins), subject.Audit, kv(subject.Drafts),
+	kv(subject.Logins), subject.Audit, kv(subject.Drafts), kv(subject.HighWater),
 }
 
 // required are the streams that every orchestrator has. The others were added later.

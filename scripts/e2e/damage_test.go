@@ -94,6 +94,10 @@ func TestADamageIsAcceptedOrRestored(t *testing.T) {
 			strings.Contains(r.text, `"the-admin"`)
 	})
 	s.status(s.run(`{"agent_name":"quick"}`), "completed")
+	accepted := filepath.Join(s.dir, "accepted.backup")
+	if out, errs, code := s.ao("backup", accepted); code != 0 {
+		t.Fatalf("ao backup: exit code %d\n%s%s", code, out, errs)
+	}
 
 	s.coordinator.stop() // its data folder has the mark of the first NATS
 	s.env = append(s.env, on...)
@@ -105,5 +109,18 @@ func TestADamageIsAcceptedOrRestored(t *testing.T) {
 	s.checkGet("/runs/"+id, 200, `"completed"`)
 	if r := s.get("/runs/" + last); r.code != 404 {
 		t.Errorf("a run from after the backup: %d %s", r.code, r.text)
+	}
+
+	third := natstest.Proc(t, natstest.SyncAlways) // the backup of the accepted damage
+	on = []string{"AO_NATS_URL=" + third.URL()}
+	if out, errs, code := s.exec("ao", "", on, "restore", accepted); code != 0 {
+		t.Fatalf("ao restore: exit code %d\n%s%s", code, out, errs)
+	}
+	s.coordinator.stop()
+	s.env = append(s.env, on...)
+	s.coordinator = launch(t, "coordinator", s.dir, s.env)
+	s.ready()
+	if out, errs, code := s.ao("verify"); code != 0 || !strings.Contains(out, "1 record is missing (accepted)") {
+		t.Errorf("ao verify after a restore of an accepted damage: exit code %d\n%s%s", code, out, errs)
 	}
 }
