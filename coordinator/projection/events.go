@@ -47,7 +47,7 @@ func parsePosition(text string) (p position, err error) {
 		return p, nil
 	}
 	bad := fault.New(fault.Invalid, "",
-		`after must be a position such as "123-45": the id of an event that was received, or next`).
+		`after, or Last-Event-ID, must be a position such as "123-45": the id of an event that was received, or next`).
 		With("field", "after")
 	if len(text) > 48 {
 		return p, bad

@@ -86,7 +86,7 @@ func ParsePosition(text string) (seq uint64, err error) {
 	}
 	if err != nil || more && rest == "" {
 		return 0, fault.New(fault.Invalid, "",
-			`a position must be a number such as "123", or the id of an item of a live stream`).
+			`Ao-Position, or Last-Event-ID, must be a number such as "123", or the id of an item of a live stream`).
 			With("field", "Ao-Position")
 	}
 	return seq, nil

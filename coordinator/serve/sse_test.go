@@ -226,6 +226,11 @@ func TestLastEventID(t *testing.T) {
 		t.Errorf("a position that is not kept: %v, %v", gap, init)
 	}
 	hangUp()
+	for _, path := range []string{"/sse/sessions", "/sse/runs"} {
+		if g := s.get(path, "Last-Event-ID: abc"); g.status != 400 || !strings.Contains(g.body, "Last-Event-ID") {
+			t.Errorf("%s after abc: %d %s, want 400 that names Last-Event-ID", path, g.status, g.body)
+		}
+	}
 }
 
 // TestStreamSlots: the number of live streams is limited, and an ended one frees its slot.
