@@ -75,7 +75,7 @@ func TestEntryLineRoundTrip(t *testing.T) {
 }
 
 // held is a file with one admin token, as the coordinator has it.
-func held(t *testing.T) (path, token string, tokens *Tokens, log *bytes.Buffer) {
+func openTokens(t *testing.T) (path, token string, tokens *Tokens, log *bytes.Buffer) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "tokens")
 	token, err := Create(path, "me", []string{"admin"}, time.Time{})
@@ -91,7 +91,7 @@ func held(t *testing.T) (path, token string, tokens *Tokens, log *bytes.Buffer) 
 }
 
 func TestCheck(t *testing.T) {
-	path, token, tokens, _ := held(t)
+	path, token, tokens, _ := openTokens(t)
 	other, err := Create(path, "ci", []string{"read", "run"}, time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestCheck(t *testing.T) {
 
 // TestFileIsReloaded: a changed file counts at once. One that cannot be used changes nothing, and is reported once.
 func TestFileIsReloaded(t *testing.T) {
-	path, token, tokens, log := held(t)
+	path, token, tokens, log := openTokens(t)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestFileIsReloaded(t *testing.T) {
 }
 
 func TestEdits(t *testing.T) {
-	path, token, _, _ := held(t)
+	path, token, _, _ := openTokens(t)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}

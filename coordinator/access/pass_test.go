@@ -15,7 +15,7 @@ func signed(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(
 
 // TestPassIsLimited: a pass is valid for its lifetime, for its purpose, and for as long as its token.
 func TestPassIsLimited(t *testing.T) {
-	path, token, tokens, _ := held(t)
+	path, token, tokens, _ := openTokens(t)
 	now := time.Now()
 	tokens.now = func() time.Time { return now }
 	me, err := tokens.Check(token)

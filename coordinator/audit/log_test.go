@@ -14,24 +14,24 @@ import (
 )
 
 // said is a log that can be read while it is written.
-type said struct {
+type syncLog struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (s *said) Write(b []byte) (int, error) {
+func (s *syncLog) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all.Write(b)
 }
 
-func (s *said) text() string {
+func (s *syncLog) text() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all.String()
 }
 
-func (s *said) log() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
+func (s *syncLog) log() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
 
 func lines(t *testing.T, path string) (all []Entry) {
 	t.Helper()
@@ -67,7 +67,7 @@ func TestEntriesAreFlushedSoon(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"time":"2026-01-01T00:00:00Z","action":"earlier"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := Open(path, nil, new(said).log())
+	l, err := Open(path, nil, new(syncLog).log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestEntriesAreFlushedSoon(t *testing.T) {
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit")
-	l, err := Open(path, nil, new(said).log())
+	l, err := Open(path, nil, new(syncLog).log())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestFailedReopenKeepsTheFile(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	path, log := filepath.Join(dir, "audit"), new(said)
+	path, log := filepath.Join(dir, "audit"), new(syncLog)
 	l, err := Open(path, nil, log.log())
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestAFullDisk(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip("this system has no /dev/full")
 	}
-	log := new(said)
+	log := new(syncLog)
 	l, err := Open("/dev/full", nil, log.log())
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func TestAFullDisk(t *testing.T) {
 
 // TestFullQueueDropsAndCounts: the queue is bounded, and what does not fit is counted.
 func TestFullQueueDropsAndCounts(t *testing.T) {
-	path, log := filepath.Join(t.TempDir(), "audit"), new(said)
+	path, log := filepath.Join(t.TempDir(), "audit"), new(syncLog)
 	l, err := Open(path, nil, log.log())
 	if err != nil {
 		t.Fatal(err)
@@ -210,11 +210,11 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 }
 
 func TestUnusablePaths(t *testing.T) {
-	for path, say := range map[string]string{
+	for path, want := range map[string]string{
 		t.TempDir(): "is not a file", filepath.Join(t.TempDir(), "none", "audit"): "cannot be opened",
 	} {
 		if _, err := Open(path, nil, nil); err == nil || !strings.Contains(err.Error(), "AO_AUDIT_LOG") ||
-			!strings.Contains(err.Error(), say) ||
+			!strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}

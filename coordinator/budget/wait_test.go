@@ -28,13 +28,13 @@ func later(ctx context.Context, a *Account, n int64, most time.Duration) (has fu
 func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(16 << 20)
-		var held []*Account
+		var accounts []*Account
 		for _, who := range []string{"a", "b", "c", "d"} {
 			one := b.Open(who)
 			if err := one.Take(4 << 20); err != nil {
 				t.Fatal(err)
 			}
-			held = append(held, one)
+			accounts = append(accounts, one)
 		}
 		large := later(t.Context(), b.Open("large"), 8<<20, time.Minute)
 		if large() {
@@ -44,19 +44,19 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		for _, who := range []string{"e", "f", "g", "h"} {
 			behind = append(behind, later(t.Context(), b.Open(who), 4<<20, time.Minute))
 		}
-		held[0].Close()
+		accounts[0].Close()
 		if large() || behind[0]() {
 			t.Errorf("with room for a small one: large %v, small %v", large(), behind[0]())
 		}
 		if small := later(t.Context(), b.Open("i"), Small/2, time.Minute); !small() {
 			t.Error("the reserve is kept from a small body")
 		}
-		held[1].Close()
+		accounts[1].Close()
 		if !large() || behind[0]() {
 			t.Errorf("with room for the large one: %v, small %v", large(), behind[0]())
 		}
-		held[2].Close()
-		held[3].Close()
+		accounts[2].Close()
+		accounts[3].Close()
 		if !behind[0]() || !behind[1]() || behind[2]() || behind[3]() {
 			t.Errorf("those behind: %v %v %v %v", behind[0](), behind[1](), behind[2](), behind[3]())
 		}
@@ -92,9 +92,9 @@ func TestWaiterBlocksOnlyItsOwnCaller(t *testing.T) {
 			t.Errorf("its share is free: %v %v", more(), small())
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		gone := later(ctx, b.Open("gone"), 8<<20, time.Minute)
+		cancelled := later(ctx, b.Open("gone"), 8<<20, time.Minute)
 		cancel()
-		if gone() {
+		if cancelled() {
 			t.Errorf("who is gone has room")
 		}
 	})

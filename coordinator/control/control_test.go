@@ -26,7 +26,7 @@ func bubble(t *testing.T, during func(*Scheduler), plans ...Plan) {
 func TestWakesDuringACallAreCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls, at atomic.Int32
-		hold := make(chan struct{})
+		release := make(chan struct{})
 		do := func(ctx context.Context) error {
 			if at.Add(1) > 1 {
 				t.Error("twice at once")
@@ -34,7 +34,7 @@ func TestWakesDuringACallAreCoalesced(t *testing.T) {
 			defer at.Add(-1)
 			calls.Add(1)
 			select {
-			case <-hold:
+			case <-release:
 			case <-ctx.Done():
 			}
 			return nil
@@ -49,7 +49,7 @@ func TestWakesDuringACallAreCoalesced(t *testing.T) {
 				s.Wake(1)
 				synctest.Wait()
 			}
-			close(hold)
+			close(release)
 			synctest.Wait()
 			if n := calls.Load(); n != 2 {
 				t.Errorf("%d calls, want 2", n)

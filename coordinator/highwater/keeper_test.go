@@ -21,7 +21,7 @@ type deployment struct {
 	mark       []byte
 	rev        uint64
 	rereads    uint64
-	silent     bool // answers to writes are lost
+	noAnswer   bool // answers to writes are lost
 	rotten     bool // the mark cannot be read
 	restored   string
 }
@@ -61,7 +61,7 @@ func (b bucket) Update(_ context.Context, _ string, body []byte, rev uint64) (ne
 		return 0, stream.ErrTaken
 	}
 	b.mark, b.rev = body, rev+1
-	if b.silent {
+	if b.noAnswer {
 		return 0, context.DeadlineExceeded
 	}
 	return b.rev, nil
@@ -162,9 +162,9 @@ func TestEachRemovalIsAnnounced(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(unsureFor)
-			d.silent = true
+			d.noAnswer = true
 			_ = k.Reconcile(t.Context())
-			d.silent = false
+			d.noAnswer = false
 			if n%2 == 0 { // else the next removal comes before the mark is read again
 				pass()
 			}
@@ -334,21 +334,21 @@ func TestLostRuns(t *testing.T) {
 	k := New(Config{})
 	k.shown.Store(&view{damages: []Damage{{Reached: 382, Lost: 2, Runs: []Run{{ID: "named"}}}}})
 	for _, tt := range []struct {
-		id              string
-		after           uint64
-		possible, begun bool
+		id                string
+		after             uint64
+		possible, claimed bool
 	}{
 		{"named", 381, true, true},
 		{"named", 385, true, true},
 		{"another", 381, true, true},
 		{"another", 385, true, false},
 	} {
-		if possible, begun := k.Lost(tt.id, tt.after); possible != tt.possible || begun != tt.begun {
-			t.Errorf("%s after %d: %v %v", tt.id, tt.after, possible, begun)
+		if possible, claimed := k.Lost(tt.id, tt.after); possible != tt.possible || claimed != tt.claimed {
+			t.Errorf("%s after %d: %v %v", tt.id, tt.after, possible, claimed)
 		}
 	}
 	k.shown.Store(&view{})
-	if possible, begun := k.Lost("named", 1); possible || begun {
+	if possible, claimed := k.Lost("named", 1); possible || claimed {
 		t.Error("nothing is damaged, and a run may be lost")
 	}
 }
@@ -395,8 +395,8 @@ func TestWhatIsNotTruncated(t *testing.T) {
 				if err != nil || len(all) != damages {
 					t.Fatalf("got %+v, %v, want %d damages", all, err, damages)
 				}
-				if held := Truncatable(k) != nil; held != (damages > 0 && !clustered) {
-					t.Errorf("clustered %v, %d damages: truncation is held: %v", clustered, damages, held)
+				if refused := Truncatable(k) != nil; refused != (damages > 0 && !clustered) {
+					t.Errorf("clustered %v, %d damages: truncation is held: %v", clustered, damages, refused)
 				}
 			}
 			verify(0, 0)

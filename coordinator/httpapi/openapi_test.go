@@ -4,10 +4,10 @@ import "testing"
 
 // TestEveryRouteIsDescribed: what each reads and answers is in bodies, and nothing else is.
 func TestEveryRouteIsDescribed(t *testing.T) {
-	told := map[string]bool{}
+	documented := map[string]bool{}
 	for _, r := range New(Config{}).routes {
 		key := r.Method + " " + r.Path
-		told[key] = true
+		documented[key] = true
 		if _, ok := bodies[key]; !ok {
 			t.Errorf("%s: what it reads and answers is said nowhere; add its row to bodies in openapi_bodies.go", key)
 		}
@@ -18,7 +18,7 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 		}
 	}
 	for key := range bodies {
-		if !told[key] {
+		if !documented[key] {
 			t.Errorf("%s: there is no such route", key)
 		}
 	}

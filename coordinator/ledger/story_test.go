@@ -94,7 +94,7 @@ func (s *story) close(after time.Duration) Report {
 
 func (s *story) read() *Verifier {
 	b := NewVerifier()
-	b.Checked = func(run string, attempt int, mark string) bool { return mark == markOf(run, attempt) }
+	b.Checked = func(run string, attempt int, mark string) bool { return mark == signatureOf(run, attempt) }
 	b.Key, b.Version = keyOf, s.version
 	for _, m := range s.msgs {
 		b.Add(m)
@@ -108,10 +108,10 @@ func (s *story) unfinished() {
 	own, turn := s.run("ses_my-own"), s.run(s.session()).done()
 	s.write(subject.Session(own.part(), "ses_my-own"), run.SessionCreated{V: 1, RunID: own.spec.ID, Next: next})
 	parent := turn.spec.SessionID
-	told := s.run(s.session(), child(parent)).done()
+	reported := s.run(s.session(), child(parent)).done()
 	s.write(
-		subject.Callback(turn.part(), parent, told.spec.ID, 0),
-		run.Callback{V: 1, RunID: turn.spec.ID, TurnID: s.id("run_"), Children: []string{told.spec.ID}, Next: next},
+		subject.Callback(turn.part(), parent, reported.spec.ID, 0),
+		run.Callback{V: 1, RunID: turn.spec.ID, TurnID: s.id("run_"), Children: []string{reported.spec.ID}, Next: next},
 	)
 	ending := s.run(s.session()).queued(1)
 	s.write(
@@ -158,7 +158,7 @@ func withWebhook(s *run.Spec) { s.CallbackURL = "https://example.org/hook" }
 func bindingOutput(s *run.Spec) { s.HasOutputSchema = true }
 
 // markOf is what a coordinator proves with that it has checked a result.
-func markOf(run string, attempt int) string { return fmt.Sprint("mark", attempt, run) }
+func signatureOf(run string, attempt int) string { return fmt.Sprint("mark", attempt, run) }
 
 func procedural(s *run.Spec) { s.AgentType = run.Procedural }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // family is a parent with an ended run, and a child of it that has ended and is to be reported.
-func family(s *story) (parent, kid *actor) {
+func parentAndChild(s *story) (parent, kid *actor) {
 	parent = s.run(s.session()).done()
 	kid = s.run(s.session(), child(parent.spec.SessionID)).done()
 	return parent, kid
@@ -21,9 +21,9 @@ func family(s *story) (parent, kid *actor) {
 
 func TestGoodHistoriesAreOK(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		tell func(*story)
-		want string // the counts
+		name  string
+		build func(*story)
+		want  string // the counts
 	}{
 		{"nothing at all", func(s *story) {}, "0=0+0+0"},
 		{"one run, done", func(s *story) { s.run(s.session()).done() }, "1=0+0+1 attempts 1/1"},
@@ -97,15 +97,15 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			s.run(s.session(), attempts(3)).done()
 		}, "2=0+0+2 attempts 1/1"},
 		{"a callback turn", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).reports(p, k).done()
 		}, "3=0+0+3 attempts 3/3 calls 1=1+0+0"},
 		{"a callback turn that waits", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).reports(p, k)
 		}, "3=1+0+2 attempts 2/2 calls 1=1+0+0"},
 		{"one that ended before it began gives its children back", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			first := s.run(p.spec.SessionID).reports(p, k).cancelled(1)
 			second := s.run(p.spec.SessionID).reports(first, k).cancelled(1)
 			s.run(p.spec.SessionID).reports(second, k).done()
@@ -123,7 +123,7 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			s.run(s.session(), child(q.spec.SessionID)).done()
 		}, "5=0+0+5 attempts 4/4 calls 3=0+0+3"},
 		{"a child of a deleted parent", func(s *story) {
-			p, _ := family(s)
+			p, _ := parentAndChild(s)
 			s.deleted(p.spec.SessionID)
 		}, "1=0+0+1 attempts 1/1 calls 1=0+0+1"},
 		{"HTTP callbacks: delivered, again after it was given up, yet to come, tried", func(s *story) {
@@ -137,7 +137,7 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			func(s *story) {
 				s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
 				a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
-				a.checked(1, markOf(a.spec.ID, 1))
+				a.checked(1, signatureOf(a.spec.ID, 1))
 				s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1").ended(1, run.Failed,
 					"")
 				s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "rnr_1").offered(1,
@@ -147,7 +147,7 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 		{"a completed attempt whose result nobody checked has failed: another follows", func(s *story) {
 			a := s.run(s.session(), bindingOutput, attempts(2)).queued(1).claimed(1, "rnr_1").ended(1, run.Completed,
 				"rnr_1").queued(2).claimed(2, "rnr_1").offered(2, "rnr_1")
-			a.checked(2, markOf(a.spec.ID, 2))
+			a.checked(2, signatureOf(a.spec.ID, 2))
 		}, "1=0+0+1 attempts 2/2 retried 1"},
 		{"a kind of a later version", func(s *story) { s.write("ao.runs.7.paused.run_1", run.Deleted{V: 1}) },
 			"0=0+0+0"},
@@ -168,19 +168,19 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			a.ended(1, run.Completed, "rnr_1")
 		}, "1=0+0+1 attempts 1/1"},
 		{"nor is one of a child whose parent is yet to be told", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.deleted(k.spec.SessionID)
 			s.run(p.spec.SessionID).reports(p, k).done()
 		}, "3=0+0+3 attempts 3/3 calls 1=1+0+0"},
 		{"a parent is deleted, and its list is written again without its turn", func(s *story) {
 			s.run(s.session()).done() // nothing is truncated
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			first := s.run(p.spec.SessionID).reports(p, k).cancelled(1)
 			turn := s.run(p.spec.SessionID).reports(first, k).done()
-			gone := len(s.msgs)
+			deletedAt := len(s.msgs)
 			s.deleted(p.spec.SessionID)
 			s.purge(func(m bus.Message) bool {
-				return m.Seq < uint64(gone+1) && strings.Contains(string(m.Body)+m.Subject, p.spec.SessionID) &&
+				return m.Seq < uint64(deletedAt+1) && strings.Contains(string(m.Body)+m.Subject, p.spec.SessionID) &&
 					!strings.Contains(m.Subject, k.spec.ID+".")
 			})
 			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 1),
@@ -189,7 +189,7 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bothOrders(t, func(t *testing.T, s *story) {
-				tt.tell(s)
+				tt.build(s)
 				r := s.close(time.Second)
 				if !r.OK || len(r.Wrong) > 0 {
 					t.Errorf("got %v, want nothing wrong", r.Wrong)
@@ -221,9 +221,9 @@ func counts(r Report) string {
 
 func TestViolationsAreReported(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		tell func(*story)
-		want string // kinds, in order
+		name  string
+		build func(*story)
+		want  string // kinds, in order
 	}{
 		{"a claim of a run that nobody accepted", func(s *story) { s.run(s.session()).claimed(1, "rnr_1") },
 			"sum unknown_run"},
@@ -263,11 +263,11 @@ func TestViolationsAreReported(t *testing.T) {
 		}, "wrong_runner"},
 		{"a checked result that nobody offered", func(s *story) {
 			a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1")
-			a.checked(1, markOf(a.spec.ID, 1))
+			a.checked(1, signatureOf(a.spec.ID, 1))
 		}, "completed_unoffered"},
 		{"an attempt after one that completed, with its mark", func(s *story) {
 			a := s.run(s.session(), bindingOutput, attempts(2)).queued(1).claimed(1, "rnr_1").offered(1, "rnr_1")
-			a.checked(1, markOf(a.spec.ID, 1)).queued(2)
+			a.checked(1, signatureOf(a.spec.ID, 1)).queued(2)
 		}, "attempt_out_of_turn"},
 		{"an end record by another runner", func(s *story) {
 			s.run(s.session()).queued(1).claimed(1, "rnr_1").ended(1, run.Completed, "rnr_2")
@@ -373,12 +373,12 @@ func TestViolationsAreReported(t *testing.T) {
 			s.write(subject.Claimed(a.part(), a.spec.ID, a.key(1)), run.Claim{})
 		}, "unknown_version unknown_version"},
 		{"a child that is reported twice", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			first := s.run(p.spec.SessionID).reports(p, k).done()
 			s.run(p.spec.SessionID).reports(first, k).done()
 		}, "callback_twice"},
 		{"twice by one turn", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).reports(p, k, k).done()
 		}, "callback_twice"},
 		{"a child that had not ended", func(s *story) {
@@ -394,7 +394,7 @@ func TestViolationsAreReported(t *testing.T) {
 			s.run(p.spec.SessionID).reports(p, k).done()
 		}, "callback_wrong"},
 		{"the child of another", func(s *story) {
-			p, _ := family(s)
+			p, _ := parentAndChild(s)
 			k := s.run(s.session(), child(s.session())).done()
 			s.run(p.spec.SessionID).reports(p, k).done()
 		}, "callback_wrong"},
@@ -408,40 +408,40 @@ func TestViolationsAreReported(t *testing.T) {
 			s.run(p.spec.SessionID).reports(p, s.run(s.session()))
 		}, "callback_wrong"},
 		{"a turn that was not accepted", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.older = true // else it is to follow
 			s.run(p.spec.SessionID).lists(p, k)
 		}, "callback_wrong"},
 		{"a turn with an id that is none", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID, 0),
 				run.Callback{V: 1, RunID: p.spec.ID, TurnID: "run_x", Children: []string{k.spec.ID}})
 		}, "unreadable_record"},
 		{"a turn of another session", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.older = true
 			s.run(s.session()).reports(p, k)
 		}, "callback_wrong"},
 		{"likewise, behind its list", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.older = false
 			s.run(s.session()).reports(p, k)
 		}, "record_mismatch"},
 		{"a turn that is not named after its first child", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).accepted().names(p, p, 0, k)
 		}, "callback_wrong"},
 		{"a turn that counts turns in vain that were none", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).accepted().names(p, k, 1, k)
 		}, "callback_wrong"},
 		{"one that does not count them", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			first := s.run(p.spec.SessionID).reports(p, k).cancelled(1)
 			s.run(p.spec.SessionID).accepted().names(first, k, 0, k)
 		}, "callback_wrong"},
 		{"a turn with a name that is none", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.write(subject.Callback(p.part(), p.spec.SessionID, k.spec.ID+"-x", 0),
 				run.Callback{V: 1, RunID: p.spec.ID, Children: []string{k.spec.ID}})
 		}, "unreadable_record"},
@@ -483,7 +483,7 @@ func TestViolationsAreReported(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			bothOrders(t, func(t *testing.T, s *story) {
 				s.run(s.session()).done() // another run, beside
-				tt.tell(s)
+				tt.build(s)
 				r := s.close(time.Second)
 				if got := kinds(r); got != tt.want || r.OK || r.Count != len(r.Wrong) {
 					t.Errorf("got %q, ok %v, %d, want %q: %v", got, r.OK, r.Count, tt.want, r.Wrong)
@@ -506,30 +506,30 @@ func kinds(r Report) string {
 func TestACallbackIsOverdue(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		tell  func(*story)
+		build func(*story)
 		after time.Duration
 		want  string
 	}{
-		{"not yet", func(s *story) { family(s) }, overdue, ""},
-		{"now", func(s *story) { family(s) }, overdue + time.Second, kindOverdue},
+		{"not yet", func(s *story) { parentAndChild(s) }, overdue, ""},
+		{"now", func(s *story) { parentAndChild(s) }, overdue + time.Second, kindOverdue},
 		{"the parent became idle later", func(s *story) {
-			p, _ := family(s)
+			p, _ := parentAndChild(s)
 			s.run(p.spec.SessionID).done()
 		}, overdue, ""},
 		{"it is busy", func(s *story) {
-			p, _ := family(s)
+			p, _ := parentAndChild(s)
 			s.run(p.spec.SessionID).queued(1)
 		}, time.Hour, ""},
 		{"it was told", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).reports(p, k).done()
 		}, time.Hour, ""},
 		{"a turn that never began: the next one takes its time", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).reports(p, k).cancelled(1)
 		}, overdueMissed, ""},
 		{"but comes", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).reports(p, k).cancelled(1)
 		}, overdueMissed + time.Second, kindOverdue},
 		{"the child waits for its next attempt", func(s *story) {
@@ -538,18 +538,18 @@ func TestACallbackIsOverdue(t *testing.T) {
 				"")
 		}, time.Hour, ""},
 		{"the parent is gone", func(s *story) {
-			p, _ := family(s)
+			p, _ := parentAndChild(s)
 			s.deleted(p.spec.SessionID)
 		}, time.Hour, ""},
 		{"so is the child", func(s *story) {
-			p, k := family(s)
+			p, k := parentAndChild(s)
 			s.run(p.spec.SessionID).reports(p, k).done()
 			s.deleted(k.spec.SessionID)
 		}, time.Hour, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bothOrders(t, func(t *testing.T, s *story) {
-				tt.tell(s)
+				tt.build(s)
 				if r := s.close(tt.after); kinds(r) != tt.want {
 					t.Errorf("got %v, want %q", r.Wrong, tt.want)
 				}
@@ -561,7 +561,7 @@ func TestACallbackIsOverdue(t *testing.T) {
 // TestDeletedSessionsCauseNoViolation purges a session's records one after the other, as the coordinator does, and
 // verifies the log after every step. A crash may leave a purge at any of these steps.
 func TestDeletedSessionsCauseNoViolation(t *testing.T) {
-	tell := func(t *testing.T) (s *story, mine map[uint64]bool) {
+	build := func(t *testing.T) (s *story, mine map[uint64]bool) {
 		s = newStory(t)
 		s.run(s.session()).done()
 		p := s.run(s.session()).done()
@@ -589,13 +589,13 @@ func TestDeletedSessionsCauseNoViolation(t *testing.T) {
 		a.stopping()
 		return s, mine
 	}
-	whole, mine := tell(t)
+	whole, mine := build(t)
 	for _, kinds := range [][]string{
 		{"accepted", "queued", "claimed", "ended", "stopping", "bound", "notified", "session"},
 		{"session", "notified", "bound", "accepted", "queued", "claimed", "ended"},
 		{"claimed"}, {"queued"}, {"bound"},
 	} {
-		s, _ := tell(t)
+		s, _ := build(t)
 		for _, kind := range kinds { // of each run: what it began with goes before its end
 			for _, m := range slices.Clone(s.msgs) {
 				if !mine[m.Seq] || !strings.Contains(m.Subject, "."+kind+".") {
@@ -621,7 +621,7 @@ func TestDeletedSessionsCauseNoViolation(t *testing.T) {
 func TestAHalfDeletedParent(t *testing.T) {
 	s := newStory(t)
 	s.run(s.session()).done() // nothing is truncated
-	p, k := family(s)
+	p, k := parentAndChild(s)
 	from := s.seq
 	turn := s.run(p.spec.SessionID).reports(p, k).done()
 	mine := slices.Clone(s.msgs[from+1:])
@@ -675,7 +675,7 @@ func TestTruncationCausesNoViolation(t *testing.T) {
 		queued(2).
 		claimed(2, "rnr_1").
 		ended(2, run.Completed, "rnr_1")
-	p, k := family(s)
+	p, k := parentAndChild(s)
 	turn := s.run(p.spec.SessionID).reports(p, k).cancelled(1)
 	s.run(p.spec.SessionID).reports(turn, k).done()
 	s.at = s.at.Add(time.Minute)
@@ -753,7 +753,7 @@ func TestReportIsRepeatable(t *testing.T) {
 			t.Errorf("got %+v", r.Wrong)
 		}
 	}
-	a.checked(1, markOf(a.spec.ID, 1))
+	a.checked(1, signatureOf(a.spec.ID, 1))
 	b.Add(s.msgs[len(s.msgs)-1])
 	if r := b.Close(s.at.Add(time.Hour), 4); !r.OK {
 		t.Errorf("got %+v", r.Wrong)
@@ -762,7 +762,7 @@ func TestReportIsRepeatable(t *testing.T) {
 
 // TestEveryLostRecordIsSeen takes any one record of a history of ended runs away that others build on.
 func TestEveryLostRecordIsSeen(t *testing.T) {
-	tell := func() *story {
+	build := func() *story {
 		s := newStory(t)
 		s.run(s.session()).done()
 		a := s.run(s.session(), attempts(2)).
@@ -773,14 +773,14 @@ func TestEveryLostRecordIsSeen(t *testing.T) {
 			claimed(2, "rnr_1").
 			ended(2, run.Completed, "rnr_1")
 		s.run(a.spec.SessionID).queued(1).claimed(1, "rnr_2").ended(1, run.Completed, "rnr_2")
-		p, k := family(s)
+		p, k := parentAndChild(s)
 		s.run(p.spec.SessionID).reports(p, k)
 		return s
 	}
-	n := len(tell().msgs)
+	n := len(build().msgs)
 	// the first stands for truncation; without its list the turn reports nobody, and is pending for a moment
 	for i := 1; i < n-2; i++ {
-		s := tell()
+		s := build()
 		lost := s.msgs[i]
 		s.purge(func(m bus.Message) bool { return m.Seq == lost.Seq })
 		if r := s.close(time.Second); r.OK && r.Runs.Running == 0 && r.Runs.Waiting == 1 {
@@ -807,7 +807,7 @@ func TestAnUnverifiedResultMayWaitAMoment(t *testing.T) {
 func TestUncheckedResultHasFailed(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session(), bindingOutput).queued(1).claimed(1, "rnr_1")
-	a.checked(1, markOf(a.spec.ID, 2))
+	a.checked(1, signatureOf(a.spec.ID, 2))
 	if r := s.close(time.Second); !r.OK || r.Runs.Failed != 1 || r.Runs.Completed != 0 {
 		t.Errorf("got %+v %v", r.Runs, r.Wrong)
 	}

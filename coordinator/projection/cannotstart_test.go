@@ -16,7 +16,7 @@ func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 	j := joined(nil, Config{})
 	n := 0
 	for _, tt := range []struct {
-		say  string
+		name string
 		e    entry
 		want uint64
 	}{
@@ -30,7 +30,7 @@ func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 		n++
 		j.apply(message(n, tt.e))
 		if got := j.Prunable(100, began.Add(time.Hour), began.Add(time.Hour)); got != tt.want {
-			t.Errorf("%s: history may go up to %d, want %d", tt.say, got, tt.want)
+			t.Errorf("%s: history may go up to %d, want %d", tt.name, got, tt.want)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestHistoryKeepsWhatAWaitingTurnResumes(t *testing.T) {
 func TestPartlyLostAttempts(t *testing.T) {
 	a := newActor(t, "run_1", "ses_a", "x")
 	a.spec.Attempts = 2
-	for say, records := range map[string][]entry{
+	for name, records := range map[string][]entry{
 		"its claim": {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0), a.queued(2),
 			a.ended(2, run.Failed, 0)},
 		"its claim and what queued it": {a.queued(1), a.claimed(1), a.ended(1, run.Failed, 0),
@@ -61,7 +61,7 @@ func TestPartlyLostAttempts(t *testing.T) {
 		s, _ := j.lookup("run_1")
 		if got := j.Totals(); s.status != run.Failed || s.Attempt != 2 ||
 			got != (Totals{Accepted: 1, Retried: 1, Failed: 1}) {
-			t.Errorf("%s: %s with attempt %d, %+v", say, s.status, s.Attempt, got)
+			t.Errorf("%s: %s with attempt %d, %+v", name, s.status, s.Attempt, got)
 		}
 	}
 }
@@ -97,23 +97,24 @@ func TestTurnCannotStart(t *testing.T) {
 		},
 	)
 	for _, tt := range []struct {
-		say     string
+		name    string
 		records []entry
 		dead    bool   // history is still read
 		forget  uint64 // what is before is not kept
 		want    bool
 	}{
-		{say: "the first run is queued", records: []entry{first.queued(1), next.accepted()}},
-		{say: "it runs", records: []entry{first.queued(1), next.accepted(), first.claimed(1)}},
-		{say: "it has ended", records: []entry{first.queued(1), next.accepted(), first.claimed(1),
+		{name: "the first run is queued", records: []entry{first.queued(1), next.accepted()}},
+		{name: "it runs", records: []entry{first.queued(1), next.accepted(), first.claimed(1)}},
+		{name: "it has ended", records: []entry{first.queued(1), next.accepted(), first.claimed(1),
 			first.ended(1, run.Failed, 0)}},
-		{say: "it was cancelled", records: append([]entry{first.queued(1), next.accepted()}, cancelled...), want: true},
-		{say: "it was cancelled, and that is read", records: append([]entry{first.queued(1), next.accepted()},
+		{name: "it was cancelled", records: append([]entry{first.queued(1), next.accepted()}, cancelled...),
+			want: true},
+		{name: "it was cancelled, and that is read", records: append([]entry{first.queued(1), next.accepted()},
 			cancelled...), dead: true},
-		{say: "it is not kept", records: slices.Concat([]entry{first.queued(1)}, cancelled, []entry{next.accepted()}),
+		{name: "it is not kept", records: slices.Concat([]entry{first.queued(1)}, cancelled, []entry{next.accepted()}),
 			forget: 4},
-		{say: "its claim is lost", records: []entry{first.queued(1), next.accepted(), reported}},
-		{say: "the turn is queued", records: slices.Concat([]entry{first.queued(1), next.accepted()}, cancelled,
+		{name: "its claim is lost", records: []entry{first.queued(1), next.accepted(), reported}},
+		{name: "the turn is queued", records: slices.Concat([]entry{first.queued(1), next.accepted()}, cancelled,
 			[]entry{next.queued(1)})},
 	} {
 		j := joined(nil, Config{})
@@ -123,7 +124,7 @@ func TestTurnCannotStart(t *testing.T) {
 		}
 		j.Forget(tt.forget)
 		if got := j.CannotStart("run_2"); got != tt.want || j.CannotStart("run_1") || j.CannotStart("run_3") {
-			t.Errorf("%s: %t, want %t", tt.say, got, tt.want)
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }

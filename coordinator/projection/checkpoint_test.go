@@ -35,7 +35,7 @@ func whole(f *reducer) string {
 		return all
 	}
 	lines := append(
-		standing(f),
+		waitlistRows(f),
 		fmt.Sprint("seq ", f.seq, " counts ", f.waiting, f.claimed, f.ended, len(f.runs), len(f.sessions), " newer ",
 			f.newer, f.unknownKinds),
 	)

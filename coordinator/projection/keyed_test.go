@@ -215,7 +215,7 @@ func TestReadersOfAnEndAboveTheBound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := natstest.Bus(t)
-			j := begin(t, b, "")
+			j := launch(t, b, "")
 			w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 			a := w.actor(run.NewSessionID())
 			var last uint64

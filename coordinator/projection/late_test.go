@@ -44,23 +44,23 @@ func TestLateRecordsKeepTheirClaims(t *testing.T) {
 		all := uint64(len(tt.records) + 1)
 		for _, j := range []*allParts{j, over(f)} {
 			cut := func() uint64 { return j.Prunable(0, began.Add(time.Hour), began.Add(time.Hour)) }
-			known := j.LateRecords()
+			lates := j.LateRecords()
 			if tt.late == 0 {
-				if len(known) > 0 || cut() != all {
-					t.Errorf("%s: late are %v, history may go up to %d", name, known, cut())
+				if len(lates) > 0 || cut() != all {
+					t.Errorf("%s: late are %v, history may go up to %d", name, lates, cut())
 				}
 				continue
 			}
-			if len(known) != 1 || known[0].Seq != tt.late || known[0].Subject != tt.records[tt.late-1].Subject ||
+			if len(lates) != 1 || lates[0].Seq != tt.late || lates[0].Subject != tt.records[tt.late-1].Subject ||
 				cut() != 1 {
-				t.Errorf("%s: late are %v, history may go up to %d", name, known, cut())
+				t.Errorf("%s: late are %v, history may go up to %d", name, lates, cut())
 				continue
 			}
 			j.ForgetLate(LateRecord{Seq: tt.late, Subject: "of a history that was replaced"})
 			if len(j.LateRecords()) != 1 {
 				t.Errorf("%s: another record was purged, and this one is held for gone", name)
 			}
-			j.ForgetLate(known[0])
+			j.ForgetLate(lates[0])
 			if len(j.LateRecords()) != 0 || cut() != all {
 				t.Errorf("%s: when it is purged, late are %v, history may go up to %d", name, j.LateRecords(), cut())
 			}

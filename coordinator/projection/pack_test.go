@@ -45,7 +45,7 @@ func (b *bench) packed() (last string) {
 // numbers are those that events of a run say, in their order.
 func numbers(events []run.Event, id string) (all []string) {
 	for _, e := range events {
-		if said, ok := strings.CutPrefix(e.Type, run.EventMessage); ok && said == "" && e.RunID == id {
+		if numbered, ok := strings.CutPrefix(e.Type, run.EventMessage); ok && numbered == "" && e.RunID == id {
 			var m run.Message
 			json.Unmarshal(e.Body, &m)
 			all = append(all, m.Content[0].Text[strings.LastIndexByte(m.Content[0].Text, ' ')+1:])
@@ -157,8 +157,8 @@ func TestEventIDsOfOlderPrograms(t *testing.T) {
 		list, next, err := b.Events(t.Context(), "ses_a", after, 0)
 		var got []string
 		for _, e := range list {
-			if said := numbers([]run.Event{e}, a.spec.ID); len(said) > 0 {
-				got = append(got, said[0])
+			if numbered := numbers([]run.Event{e}, a.spec.ID); len(numbered) > 0 {
+				got = append(got, numbered[0])
 			} else {
 				got = append(got, e.Type)
 			}

@@ -78,7 +78,7 @@ func interleave(rng *rand.Rand, histories [][]entry) (all []entry) {
 // agree checks what must hold at any moment.
 func agree(t *testing.T, f *reducer) {
 	t.Helper()
-	waiting, begun, ended := 0, 0, 0
+	waiting, claimed, ended := 0, 0, 0
 	bySession := map[*session][]*row{}
 	for _, r := range f.order {
 		if r.Evicted {
@@ -94,20 +94,20 @@ func agree(t *testing.T, f *reducer) {
 		case r.base().Final():
 			t.Fatalf("run %s is %s and has not ended", r.runID(), r.base())
 		case r.live.snap.Claim != nil:
-			begun++
+			claimed++
 		default:
 			waiting++
 		}
 	}
-	if waiting != f.waiting || begun != f.claimed || ended != f.ended {
-		t.Fatalf("counts are %d %d %d, want %d %d %d", f.waiting, f.claimed, f.ended, waiting, begun, ended)
+	if waiting != f.waiting || claimed != f.claimed || ended != f.ended {
+		t.Fatalf("counts are %d %d %d, want %d %d %d", f.waiting, f.claimed, f.ended, waiting, claimed, ended)
 	}
 	lined(t, f)
 	if len(bySession) != len(f.sessions) {
 		t.Fatalf("%d sessions, want %d", len(f.sessions), len(bySession))
 	}
 	for s, rows := range bySession {
-		var speaker, oldest, last *row
+		var decisive, oldest, last *row
 		open := 0
 		for _, r := range rows {
 			if r.live != nil && r.live.snap.open() {
@@ -118,8 +118,8 @@ func agree(t *testing.T, f *reducer) {
 				if last == nil || r.End > last.End {
 					last = r
 				}
-			case r.live.snap.open() && speaker == nil:
-				speaker = r
+			case r.live.snap.open() && decisive == nil:
+				decisive = r
 			case oldest == nil:
 				oldest = r
 			}
@@ -128,11 +128,11 @@ func agree(t *testing.T, f *reducer) {
 			t.Fatalf("session %s has %d open runs, want %d", s.sessionID(), s.open, open)
 		}
 		for _, r := range []*row{oldest, last} {
-			if speaker == nil {
-				speaker = r
+			if decisive == nil {
+				decisive = r
 			}
 		}
-		if got, want := s.view().Status, run.SessionStatusOf(speaker.shown()); got != want {
+		if got, want := s.view().Status, run.SessionStatusOf(decisive.shown()); got != want {
 			t.Fatalf("session %s is %s, its runs say %s", s.sessionID(), got, want)
 		}
 		if s.view().Runs != len(rows) || s.last != rows[len(rows)-1] {
@@ -148,8 +148,8 @@ func agree(t *testing.T, f *reducer) {
 		}
 		before = r.First
 	}
-	if n != waiting+begun {
-		t.Fatalf("%d live runs, want %d", n, waiting+begun)
+	if n != waiting+claimed {
+		t.Fatalf("%d live runs, want %d", n, waiting+claimed)
 	}
 }
 
@@ -301,8 +301,8 @@ func TestAWaitingAttemptMovesToAnotherQueue(t *testing.T) {
 		got.Key != a.key(1) {
 		t.Errorf("the attempt did not move: %+v", got)
 	}
-	begun := []entry{a.queued(1), a.claimed(1)}
-	if got, want := draw(reduced(t, append(begun, other))), draw(reduced(t, begun)); got != want {
+	claimed := []entry{a.queued(1), a.claimed(1)}
+	if got, want := draw(reduced(t, append(claimed, other))), draw(reduced(t, claimed)); got != want {
 		t.Errorf("a begun attempt moved\n%s\nwant\n%s", got, want)
 	}
 }

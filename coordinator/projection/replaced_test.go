@@ -47,8 +47,8 @@ func TestReplacedHistoryIsReadAgain(t *testing.T) {
 				b.write(a.queued(1), a.claimed(1))
 			}
 			natstest.Until(t, "the new history is read, and only that", func() bool {
-				waiting, begun, ended := b.Counts()
-				return b.Ready() == nil && waiting == 0 && begun == tt.fresh && ended == 0
+				waiting, claimed, ended := b.Counts()
+				return b.Ready() == nil && waiting == 0 && claimed == tt.fresh && ended == 0
 			})
 			if _, err := b.Get(t.Context(), lost.spec.ID); fault.KindOf(err) != fault.NotFound {
 				t.Errorf("a run that is gone: %v", err)

@@ -23,31 +23,31 @@ import (
 // life is a projection with a folder that is ended by its stop, and what it said.
 type life struct {
 	*allParts
-	said *spoken
+	log  *syncLog
 	stop func()
 }
 
-type spoken struct {
+type syncLog struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (s *spoken) Write(b []byte) (int, error) {
+func (s *syncLog) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all.Write(b)
 }
 
-func (s *spoken) has(text string) bool {
+func (s *syncLog) has(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Contains(s.all.String(), text)
 }
 
-func begin(t testing.TB, b *bus.Bus, dir string) *life {
+func launch(t testing.TB, b *bus.Bus, dir string) *life {
 	t.Helper()
-	l := &life{said: &spoken{}}
-	l.allParts = joined(b, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(l.said, nil))})
+	l := &life{log: &syncLog{}}
+	l.allParts = joined(b, Config{Dir: dir, Log: slog.New(slog.NewTextHandler(l.log, nil))})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { l.Run(ctx) })
@@ -72,7 +72,7 @@ func TestRestartReadsOnlyNewRecords(t *testing.T) {
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	j := begin(t, b, dir)
+	j := launch(t, b, dir)
 	w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 	ended, open := w.actor(run.NewSessionID()), w.actor(run.NewSessionID())
 	w.Await(t.Context(), w.write(ended.queued(1), ended.claimed(1), ended.ended(1, run.Completed, 0), open.queued(1)))
@@ -82,23 +82,23 @@ func TestRestartReadsOnlyNewRecords(t *testing.T) {
 		t.Fatalf("after %d records there are %q", want, all)
 	}
 	w.write(open.claimed(1))
-	j = begin(t, b, dir)
-	if got := j.Stats(); got.Applied != 1 || !j.said.has("checkpoint read") {
+	j = launch(t, b, dir)
+	if got := j.Stats(); got.Applied != 1 || !j.log.has("checkpoint read") {
 		t.Errorf("it read %+v", got)
 	}
 	if r, err := j.Get(t.Context(), ended.spec.ID); err != nil || r.Status != run.Completed ||
 		string(r.Parameters) != string(ended.spec.Parameters) {
 		t.Errorf("the run that ended: %+v %v", r, err)
 	}
-	if _, begun, n := j.Counts(); begun != 1 || n != 1 {
-		t.Errorf("%d begun, %d ended", begun, n)
+	if _, claimed, n := j.Counts(); claimed != 1 || n != 1 {
+		t.Errorf("%d begun, %d ended", claimed, n)
 	}
 	again := whole(j.reducer)
 	j.stop()
-	if got := whole(begin(t, b, t.TempDir()).reducer); got != again {
+	if got := whole(launch(t, b, t.TempDir()).reducer); got != again {
 		t.Errorf("who read it all has\n%s", differ(got, again))
 	}
-	j = begin(t, b, dir)
+	j = launch(t, b, dir)
 	if got := j.Stats(); got.Applied != 0 {
 		t.Errorf("nothing was new, and it read %+v", got)
 	}
@@ -156,7 +156,7 @@ func TestWrongCheckpointIsDiscarded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j := begin(t, b, dir)
+			j := launch(t, b, dir)
 			w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 			for range 3 {
 				a := w.actor(run.NewSessionID())
@@ -165,11 +165,11 @@ func TestWrongCheckpointIsDiscarded(t *testing.T) {
 			j.stop()
 			file := snapshots(t, dir)[0]
 			tt.spoil(t, file, b, js)
-			j = begin(t, b, dir)
-			if !j.said.has("checkpoint discarded") || !j.said.has(tt.why) {
-				t.Errorf("it said %s", j.said.all.String())
+			j = launch(t, b, dir)
+			if !j.log.has("checkpoint discarded") || !j.log.has(tt.why) {
+				t.Errorf("it said %s", j.log.all.String())
 			}
-			if got, want := whole(j.reducer), whole(begin(t, b, "").reducer); got != want {
+			if got, want := whole(j.reducer), whole(launch(t, b, "").reducer); got != want {
 				t.Errorf("%s", differ(got, want))
 			}
 			if _, err := os.Stat(file); err == nil {
@@ -214,12 +214,12 @@ func TestReplacedHistoryDiscardsItsCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := begin(t, b, dir)
+	j := launch(t, b, dir)
 	w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 	lost := w.actor(run.NewSessionID())
 	w.Await(t.Context(), w.write(lost.queued(1), lost.claimed(1)))
 	j.stop()
-	j = begin(t, b, dir)
+	j = launch(t, b, dir)
 	file := snapshots(t, dir)[0]
 	if err := js.DeleteStream(t.Context(), subject.Runs); err != nil {
 		t.Fatal(err)
@@ -228,8 +228,8 @@ func TestReplacedHistoryDiscardsItsCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "the new history is read", func() bool {
-		_, begun, _ := j.Counts()
-		return j.Ready() == nil && begun == 0
+		_, claimed, _ := j.Counts()
+		return j.Ready() == nil && claimed == 0
 	})
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the snapshot of the old history is there")
@@ -242,17 +242,17 @@ func TestUnusableFolderIsIgnored(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j := begin(t, b, filepath.Join(file, "folder"))
+	j := launch(t, b, filepath.Join(file, "folder"))
 	j.stop()
-	if !j.said.has("every start reads the whole history") {
-		t.Errorf("it said %s", j.said.all.String())
+	if !j.log.has("every start reads the whole history") {
+		t.Errorf("it said %s", j.log.all.String())
 	}
 }
 
 // A newer version's records are nothing that this program may put into a checkpoint.
 func TestNoCheckpointOfNewerRecords(t *testing.T) {
 	b, dir := natstest.Bus(t), t.TempDir()
-	j := begin(t, b, dir)
+	j := launch(t, b, dir)
 	w := &bench{j.allParts, t, b, b.Emitter(context.Background(), nil)}
 	w.Await(t.Context(), w.write(entry{Subject: "ao.runs.3.dreamt.run_1", Body: []byte(`{"v":1}`)}))
 	j.stop()

@@ -20,10 +20,10 @@ func offering(t testing.TB) (actor, []entry) {
 func TestAnUnverifiedResultIsNotTheEnd(t *testing.T) {
 	a, records := offering(t)
 	for _, tt := range []struct {
-		name    string
-		more    []entry
-		status  run.Status
-		offered bool
+		name       string
+		more       []entry
+		status     run.Status
+		unverified bool
 	}{
 		{"claimed", nil, run.Claimed, false},
 		{"offered", []entry{a.offered(1)}, run.Running, true},
@@ -31,15 +31,15 @@ func TestAnUnverifiedResultIsNotTheEnd(t *testing.T) {
 		{"offered by a stranger", []entry{a.offered(2)}, run.Claimed, false},
 		{"a stop that crosses the offer", []entry{a.offered(1), a.stopping()}, run.Stopping, true},
 		{"an offer that crosses the stop", []entry{a.stopping(), a.offered(1)}, run.Stopping, true},
-		{"checked", []entry{a.offered(1), a.checked(1, markOf(a.spec.ID, 1))}, run.Completed, false},
-		{"checked after a stop", []entry{a.stopping(), a.offered(1), a.checked(1, markOf(a.spec.ID, 1))}, run.Completed,
+		{"checked", []entry{a.offered(1), a.checked(1, signed(a.spec.ID, 1))}, run.Completed, false},
+		{"checked after a stop", []entry{a.stopping(), a.offered(1), a.checked(1, signed(a.spec.ID, 1))}, run.Completed,
 			false},
 		{"refused: the next attempt", []entry{a.offered(1), a.ended(1, run.Failed, 0)}, run.Pending, false},
 		{"refused after a stop: no next attempt", []entry{a.offered(1), a.stopping(), a.ended(1, run.Failed, 0)},
 			run.Failed, false},
 		{"the worker writes the end itself", []entry{a.ended(1, run.Completed, 0)}, run.Pending, false},
-		{"with another attempt's mark", []entry{a.checked(1, markOf(a.spec.ID, 2))}, run.Pending, false},
-		{"twice", []entry{a.ended(1, run.Completed, 0), a.queued(2), a.claimed(2), a.checked(2, markOf(a.spec.ID, 1))},
+		{"with another attempt's mark", []entry{a.checked(1, signed(a.spec.ID, 2))}, run.Pending, false},
+		{"twice", []entry{a.ended(1, run.Completed, 0), a.queued(2), a.claimed(2), a.checked(2, signed(a.spec.ID, 1))},
 			run.Failed, false},
 		{"a failure needs no mark", []entry{a.ended(1, run.Failed, 0), a.queued(2), a.claimed(2),
 			a.ended(2, run.Failed, 0)}, run.Failed, false},
@@ -49,12 +49,12 @@ func TestAnUnverifiedResultIsNotTheEnd(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := reducedWith(t, keyOf, slices.Concat(records, tt.more))
 			r := f.runs[identOf(runPrefix, a.spec.ID)]
-			offered := r.live != nil && r.live.snap.UnverifiedSeq != 0
-			if r.shown() != tt.status || offered != tt.offered {
-				t.Errorf("%s, offered %t; want %s, %t", r.shown(), offered, tt.status, tt.offered)
+			unverified := r.live != nil && r.live.snap.UnverifiedSeq != 0
+			if r.shown() != tt.status || unverified != tt.unverified {
+				t.Errorf("%s, offered %t; want %s, %t", r.shown(), unverified, tt.status, tt.unverified)
 			}
 			j := over(f)
-			if got := len(j.NewResults()); (got == 1) != tt.offered {
+			if got := len(j.NewResults()); (got == 1) != tt.unverified {
 				t.Errorf("%d offers are to be looked at", got)
 			}
 		})
@@ -96,7 +96,7 @@ func TestWhatIsNoUnverifiedResult(t *testing.T) {
 func TestNoVerifierAcceptsNoResult(t *testing.T) {
 	a, records := offering(t)
 	f := newReducer(keyOf)
-	for i, e := range append(records, a.offered(1), a.checked(1, markOf(a.spec.ID, 1))) {
+	for i, e := range append(records, a.offered(1), a.checked(1, signed(a.spec.ID, 1))) {
 		f.apply(message(i+1, e))
 	}
 	if r := f.runs[identOf(runPrefix, a.spec.ID)]; r.shown() != run.Pending {

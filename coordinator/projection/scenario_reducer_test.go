@@ -119,9 +119,9 @@ func TestTruncatedHistoryIsTheSameForAll(t *testing.T) {
 		for range 1 + rng.IntN(3) {
 			before := openWork(j.reducer)
 			if late := j.LateRecords(); rng.IntN(2) == 0 && len(late) > 0 { // as a coordinator does
-				gone := late[rng.IntN(len(late))]
-				purged[gone.Seq] = true
-				j.ForgetLate(gone)
+				purge := late[rng.IntN(len(late))]
+				purged[purge.Seq] = true
+				j.ForgetLate(purge)
 			}
 			cut := j.Prunable(rng.IntN(20), began.Add(time.Duration(rng.IntN(2)*2-1)*time.Hour), began.Add(time.Hour))
 			if rng.IntN(2) == 0 { // it goes in steps

@@ -41,7 +41,7 @@ type turn struct {
 	state              string // accepted, queued, claimed, ended
 	attempt            int
 	wasClaimed, wished bool // wished: to be stopped
-	offered            bool
+	unverified         bool
 	status             run.Status // of its last attempt
 	reported           bool
 	by                 *turn // that reports it
@@ -229,8 +229,8 @@ func (f *scenario) advance(r *turn) {
 		case n == 3 && !r.wished:
 			r.wished = true
 			f.add(r.stopping())
-		case n < 8 && r.spec.HasOutputSchema && !r.offered:
-			r.offered = true
+		case n < 8 && r.spec.HasOutputSchema && !r.unverified:
+			r.unverified = true
 			f.add(r.actor.offered(r.attempt))
 		default:
 			status := []run.Status{run.Completed, run.Failed, run.Failed, run.Stopped}[f.rng.IntN(4)]
@@ -238,15 +238,15 @@ func (f *scenario) advance(r *turn) {
 			switch {
 			case status != run.Completed || !r.spec.HasOutputSchema:
 			case f.rng.IntN(3) > 0:
-				e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt))
+				e = r.checked(r.attempt, signed(r.spec.ID, r.attempt))
 			default: // its worker's own, or with the mark of another attempt
 				status = run.Failed
 				if f.rng.IntN(2) == 0 {
-					e = r.checked(r.attempt, markOf(r.spec.ID, r.attempt+1))
+					e = r.checked(r.attempt, signed(r.spec.ID, r.attempt+1))
 				}
 			}
 			f.add(e)
-			r.offered, r.status = false, status
+			r.unverified, r.status = false, status
 			if status == run.Failed && r.attempt < r.spec.Attempts && !r.wished {
 				r.state = "accepted"
 				return
@@ -424,8 +424,8 @@ func (f *scenario) check(t *testing.T, state *reducer) {
 			if row == nil || (row.live == nil) != (r.state == "ended") || row.ClaimedByRunner != r.wasClaimed {
 				t.Fatalf("run %s is not %s claimed %t: %+v", r.spec.ID, r.state, r.wasClaimed, row)
 			}
-			if row.live != nil && (row.live.snap.UnverifiedSeq != 0) != r.offered {
-				t.Fatalf("run %s: offered %t: %+v", r.spec.ID, r.offered, row.live.snap)
+			if row.live != nil && (row.live.snap.UnverifiedSeq != 0) != r.unverified {
+				t.Fatalf("run %s: offered %t: %+v", r.spec.ID, r.unverified, row.live.snap)
 			}
 			if row.live == nil && row.base() != r.status {
 				t.Fatalf("run %s is %s, want %s", r.spec.ID, row.base(), r.status)

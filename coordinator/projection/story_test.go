@@ -155,8 +155,8 @@ func (a actor) checked(attempt int, mark string) entry {
 }
 
 // markOf is what coordinators prove with that they have checked a result; marked reports whether it is that.
-func markOf(id string, attempt int) string            { return fmt.Sprint("mark of ", id, " ", attempt) }
-func marked(id string, attempt int, mark string) bool { return mark == markOf(id, attempt) }
+func signed(id string, attempt int) string            { return fmt.Sprint("mark of ", id, " ", attempt) }
+func marked(id string, attempt int, mark string) bool { return mark == signed(id, attempt) }
 
 // blank is a reducer of a deployment.
 func blank() *reducer {

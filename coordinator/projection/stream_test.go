@@ -62,13 +62,13 @@ func (b *bench) read(session, after, last string, most int) (items []Item) {
 func (b *bench) scene() (sessions []string, last string) {
 	one, two := b.actor("ses_one"), b.actor("ses_two")
 	next := newActor(b.t, run.NewID(), "ses_one", "x")
-	gone := b.actor("ses_gone")
-	b.write(one.queued(1), two.queued(1), next.accepted(), gone.queued(1), one.claimed(1))
+	deleted := b.actor("ses_gone")
+	b.write(one.queued(1), two.queued(1), next.accepted(), deleted.queued(1), one.claimed(1))
 	b.emitAll(one.event(1))
-	b.write(two.claimed(1), gone.claimed(1), gone.ended(1, run.Completed, 0))
+	b.write(two.claimed(1), deleted.claimed(1), deleted.ended(1, run.Completed, 0))
 	b.emitAll(two.event(1), one.event(2), two.event(2))
 	n := b.emitAll(one.event(3))
-	b.write(gone.deleted(), one.ended(1, run.Completed, n))
+	b.write(deleted.deleted(), one.ended(1, run.Completed, n))
 	b.emitAll(two.event(3))
 	b.write(one.ended(2, run.Failed, 0), two.stopping(), next.queued(1), next.claimed(1))
 	m := b.emitAll(next.event(1), two.event(4))
@@ -140,12 +140,12 @@ func TestStreamResumesAtEveryPosition(t *testing.T) {
 	}
 	var got []string
 	for _, i := range b.read("ses_two", PositionBefore(1), "15-8", 0) {
-		word := i.Event
+		label := i.Event
 		if e, ok := i.Data.(run.Event); ok {
-			word = e.Type
+			label = e.Type
 		}
-		if word != run.EventMessage { // they come when they come, but before the end
-			got = append(got, word)
+		if label != run.EventMessage { // they come when they come, but before the end
+			got = append(got, label)
 		}
 	}
 	want := "session_created run_updated run_start session_updated run_updated session_updated " +
@@ -157,7 +157,7 @@ func TestStreamResumesAtEveryPosition(t *testing.T) {
 }
 
 // ofGone: what a reader who is fast enough hears of a session before it is deleted.
-func ofGone(i Item) bool {
+func ofDeletedSession(i Item) bool {
 	switch d := i.Data.(type) {
 	case run.Event:
 		return d.SessionID == "ses_gone"
@@ -195,7 +195,7 @@ func TestStreamResumesDuringChanges(t *testing.T) {
 		n := 0
 		err := b.Stream(ctx, "", at, func(i Item) error {
 			at = i.ID
-			if !ofGone(i) {
+			if !ofDeletedSession(i) {
 				all = append(all, i)
 			}
 			n++

@@ -12,7 +12,7 @@ import (
 
 // standing returns the runs of each queue's waitlist and the claimed ones, in order. It leaves out the waitlists of
 // runs that are not queued, for a checkpoint does not keep when an attempt failed.
-func standing(f *reducer) (all []string) {
+func waitlistRows(f *reducer) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(f.waitlists.queues)) {
 		if f.waitlists.queues[name].n > 0 {
 			all = append(all, fmt.Sprint("queue ", name, f.waitlists.queues[name].in()))

@@ -42,9 +42,9 @@ func TestUnreadTruncationIsNoticed(t *testing.T) {
 			var wg sync.WaitGroup
 			t.Cleanup(wg.Wait)
 			t.Cleanup(cancel)
-			begin := func() { wg.Go(func() { j.Run(ctx) }) }
+			launch := func() { wg.Go(func() { j.Run(ctx) }) }
 			if tt.live {
-				begin()
+				launch()
 				natstest.Until(t, "it is ready", func() bool { return j.Ready() == nil })
 			}
 			b.write(x.claimed(1))
@@ -65,7 +65,7 @@ func TestUnreadTruncationIsNoticed(t *testing.T) {
 				b.write(a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0))
 			}
 			if !tt.live {
-				begin()
+				launch()
 			}
 			<-at
 			other := follow(t, conn, Config{})
@@ -78,13 +78,13 @@ func TestUnreadTruncationIsNoticed(t *testing.T) {
 			}
 			other.Forget(before)
 			close(gate)
-			waiting, begun, ended := follow(t, conn, Config{}).Counts()
-			if waiting+begun != 0 || ended > 9 {
-				t.Fatalf("a new one has %d that wait, %d begun, %d ended", waiting, begun, ended)
+			waiting, claimed, ended := follow(t, conn, Config{}).Counts()
+			if waiting+claimed != 0 || ended > 9 {
+				t.Fatalf("a new one has %d that wait, %d begun, %d ended", waiting, claimed, ended)
 			}
 			natstest.Until(t, "it has what a new one has", func() bool {
 				w, b, e := j.Counts()
-				return j.Ready() == nil && w == waiting && b == begun && e == ended
+				return j.Ready() == nil && w == waiting && b == claimed && e == ended
 			})
 			if _, there := j.Active(x.spec.ID); there {
 				t.Error("a run is open that has ended")
@@ -97,8 +97,8 @@ func TestUnreadTruncationIsNoticed(t *testing.T) {
 // nobody.
 func TestALongSuspectedLossIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var looks Effect
-		j := joined(&bus.Bus{Reader: &bus.Reader{Conn: &bus.Conn{}}}, Config{OnEffect: func(e Effect) { looks |= e }})
+		var effects Effect
+		j := joined(&bus.Bus{Reader: &bus.Reader{Conn: &bus.Conn{}}}, Config{OnEffect: func(e Effect) { effects |= e }})
 		j.live.Store(true)
 		j.suspectLoss(true)
 		time.Sleep(lossGrace)
@@ -114,8 +114,8 @@ func TestALongSuspectedLossIsReported(t *testing.T) {
 		if err := j.Ready(); err != nil {
 			t.Errorf("when it was not so: %v", err)
 		}
-		if looks != HistoryConfirmed {
-			t.Errorf("nobody looks at what was left undone: %b", looks)
+		if effects != HistoryConfirmed {
+			t.Errorf("nobody looks at what was left undone: %b", effects)
 		}
 	})
 }

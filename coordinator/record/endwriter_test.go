@@ -96,16 +96,16 @@ func TestEndRecordRefusedByAnUnreadableRecord(t *testing.T) {
 // TestALostAttemptWaitsForItsDamage: the damage counts the run before its end record is written.
 func TestALostAttemptWaitsForItsDamage(t *testing.T) {
 	id, keys := run.NewID(), NewKeys()
-	s, held := &refusing{}, errors.New("the affected runs are not known")
+	s, unknown := &refusing{}, errors.New("the affected runs are not known")
 	o := open{projection.Active{Spec: &run.Spec{ID: id, SessionID: "ses_1"}, Key: keys.Of(id, 1), ClaimSeq: 2,
 		Claim: &run.Claim{Attempt: 1, RunnerID: "rnr_1"}}}
 	e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o), Stream: s, History: o, Barrier: o,
-		Damaged: func(uint64) bool { return true }, Held: func() error { return held },
+		Damaged: func(uint64) bool { return true }, Held: func() error { return unknown },
 		Log: slog.New(slog.DiscardHandler)})
-	if err := e.FailLost(t.Context(), o.run, "lost"); !errors.Is(err, held) || len(s.written) > 0 {
+	if err := e.FailLost(t.Context(), o.run, "lost"); !errors.Is(err, unknown) || len(s.written) > 0 {
 		t.Errorf("while it is held: got %v, and wrote %q", err, s.written)
 	}
-	held = nil
+	unknown = nil
 	if err := e.FailLost(t.Context(), o.run, "lost"); err != nil || len(s.written) != 1 {
 		t.Errorf("afterwards: got %v, and wrote %q, want one end record", err, s.written)
 	}

@@ -55,10 +55,10 @@ func TestCurrentDefinition(t *testing.T) {
 			for _, step := range strings.Fields(tt.steps) {
 				var host string
 				var has, holds int
-				if gone, ok := strings.CutPrefix(step, "-"); ok {
-					host, _, _ = strings.Cut(gone, ":")
+				if removed, ok := strings.CutPrefix(step, "-"); ok {
+					host, _, _ = strings.Cut(removed, ":")
 					bye(t, c, replica(host))
-					fmt.Sscanf(gone, host+":%d", &holds)
+					fmt.Sscanf(removed, host+":%d", &holds)
 				} else {
 					host, _, _ = strings.Cut(step, "=")
 					fmt.Sscanf(step, host+"=%d:%d", &has, &holds)
@@ -208,10 +208,10 @@ func TestUnusedDefinitions(t *testing.T) {
 	r.Agents = []agent.Blueprint{version(3)}
 	r.OlderHashes = map[string][]string{"a": {version(1).Hash(), version(2).Hash()}}
 	coordinatortest.Register(t, c, r)
-	beat, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: r.ID(),
+	reply, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: r.ID(),
 		Instance: r.Instance})
-	if err != nil || !slices.Equal(beat.Unused, []string{version(2).Hash()}) {
-		t.Errorf("unused %v, %v", beat.Unused, err)
+	if err != nil || !slices.Equal(reply.Unused, []string{version(2).Hash()}) {
+		t.Errorf("unused %v, %v", reply.Unused, err)
 	}
 }
 

@@ -31,7 +31,7 @@ func TestMissingAgentsThatMayReturn(t *testing.T) {
 		t.Error("just begun")
 	}
 	ago := func(since time.Duration) {
-		c.Registry.Departed.Begin(time.Now().Add(-2*c.NoMatch), "back", time.Now().Add(-since))
+		c.Registry.Departed.SetStart(time.Now().Add(-2*c.NoMatch), "back", time.Now().Add(-since))
 	}
 	if ago(c.NoMatch / 2); !may("back") || may("other") {
 		t.Error("its runner left a while ago")

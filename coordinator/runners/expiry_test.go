@@ -20,7 +20,7 @@ func TestPauseDoesNotExpireRunners(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	long := time.Now().Add(-time.Hour)
-	c.Registry.Silence(id, long)
+	c.Registry.SetLastHeard(id, long)
 	_ = expiry.New(c.Expiry.Config).Reconcile(t.Context()) // which nobody had look for long
 	if _, known, _ := c.Registry.Heard(id, "one"); !known {
 		t.Error("it was removed")
@@ -64,7 +64,7 @@ func TestAttemptsOfARemovedRunnerAreAbandoned(t *testing.T) {
 	}
 	natstest.Until(t, "it is removed and NATS did not take what that means", func() bool {
 		long := time.Now().Add(-time.Hour)
-		c.Registry.Silence(r.ID(), long)
+		c.Registry.SetLastHeard(r.ID(), long)
 		impatient(t, c)
 		return len(c.Runners()) == 0 && tries.Load() > 0
 	})

@@ -17,7 +17,7 @@ const (
 )
 
 // Silence has a runner have been heard for the last time then, and have left then, where it left.
-func (r *Registry) Silence(id string, since time.Time) {
+func (r *Registry) SetLastHeard(id string, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m := r.members[id]; m != nil {
@@ -39,7 +39,7 @@ func (r *Registry) Fill(m runnerapi.Runner, id string, size int) {
 }
 
 // Begin has the process have begun then, and an agent's runner have left then.
-func (d *Departures) Begin(began time.Time, agent string, left time.Time) {
+func (d *Departures) SetStart(began time.Time, agent string, left time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.StartedAt, d.agents[agent] = began, left

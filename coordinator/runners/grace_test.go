@@ -21,7 +21,7 @@ func TestEndOfAGracePeriod(t *testing.T) {
 		"time": func(t *testing.T, c *parts.Coordinator, one runnerapi.Runner) {
 			long := time.Now().Add(-c.NoMatch)
 			natstest.Until(t, "it is over", func() bool {
-				c.Registry.Silence(one.ID(), long)
+				c.Registry.SetLastHeard(one.ID(), long)
 				impatient(t, c)
 				_, rev, err := c.Registrar.Registered.Load(t.Context(), one.ID())
 				return err == nil && rev == 0
@@ -94,7 +94,7 @@ func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 	bye(t, c, one)
 	// its bucket may say once more that it is there, or has left just now
 	natstest.Until(t, "another profile has the name", func() bool {
-		c.Registry.Silence(one.ID(), time.Now().Add(-2*c.NoMatch))
+		c.Registry.SetLastHeard(one.ID(), time.Now().Add(-2*c.NoMatch))
 		_, err := c.Register(t.Context(), stranger("s", coordinatortest.Echo("a")))
 		return err == nil
 	})

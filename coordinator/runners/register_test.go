@@ -57,7 +57,7 @@ func TestAnOwnerFromTheFutureIsNotYoung(t *testing.T) {
 func TestAStaleRunnerThatRegistersAgainIsOnline(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Patience: runnerapi.Thresholds{Stale: time.Hour}})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
-	c.Registry.Silence(id, time.Now().Add(-2*time.Hour))
+	c.Registry.SetLastHeard(id, time.Now().Add(-2*time.Hour))
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
 	if got := c.Runners()[0].Status; got != runnerapi.Online {
 		t.Errorf("it is %s", got)
@@ -94,7 +94,7 @@ func TestANameThatWasTakenIsNotRegisteredAgain(t *testing.T) {
 	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, one)
 	coordinatortest.Register(t, c, one)
-	c.Registry.Silence(one.ID(), time.Now().Add(-2*time.Hour))
+	c.Registry.SetLastHeard(one.ID(), time.Now().Add(-2*time.Hour))
 	coordinatortest.Register(t, c, stranger("s", coordinatortest.Echo("a")))
 	_, err := c.Register(t.Context(), one)
 	coordinatortest.WantCode(t, err, "agent_name_collision")

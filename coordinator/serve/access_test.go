@@ -389,16 +389,16 @@ func TestSessionTokens(t *testing.T) {
 }
 
 func sessionTokens(t *testing.T, m *minds, admin []string) {
-	hold := func(headers ...string) runs.Accepted {
+	blocking := func(headers ...string) runs.Accepted {
 		t.Helper()
 		return m.submit(`{"agent_name":"mind","prompt":"hold"}`, headers...)
 	}
-	top := hold(admin...)
+	top := blocking(admin...)
 	mine := bearer(m.token(top.RunID))
-	child := hold(mine)
+	child := blocking(mine)
 	theirs := bearer(m.token(child.RunID))
-	grandchild := hold(theirs)
-	stranger := hold(admin...)
+	grandchild := blocking(theirs)
+	stranger := blocking(admin...)
 	strange := bearer(m.token(stranger.RunID))
 
 	for id, parent := range map[string]string{child.RunID: top.SessionID, grandchild.RunID: child.SessionID} {

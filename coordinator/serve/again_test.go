@@ -118,7 +118,7 @@ func TestARetryWithChanges(t *testing.T) {
 	for _, tt := range []struct {
 		changes string
 		status  int
-		say     string
+		message string
 	}{
 		{`{"parameters":{"b":2.50}}`, 201, `"parameters":{"b":2.50}`},
 		{`{"prompt":"x"}`, 201, `"parameters":{"prompt":"x"}`},
@@ -143,8 +143,8 @@ func TestARetryWithChanges(t *testing.T) {
 		if g.status == 201 {
 			text = s.get(g.header.Get("Location")).body
 		}
-		if g.status != tt.status || !strings.Contains(text, tt.say) {
-			t.Errorf("%s: %d %s, want %d %s", tt.changes, g.status, text, tt.status, tt.say)
+		if g.status != tt.status || !strings.Contains(text, tt.message) {
+			t.Errorf("%s: %d %s, want %d %s", tt.changes, g.status, text, tt.status, tt.message)
 		}
 		if tt.status < 300 && !strings.Contains(text, `"retry_of":"`+first.RunID+`"`) {
 			t.Errorf("%s: %s", tt.changes, text)
@@ -229,13 +229,13 @@ func TestASessionRetriesWhatItMaySubmit(t *testing.T) {
 	t.Parallel()
 	s := secure(t)
 	m := think(s.stack, s.admin)
-	hold := func(header string) runs.Accepted { return m.submit(`{"agent_name":"mind","prompt":"hold"}`, header) }
-	top := hold(s.admin)
+	blocking := func(header string) runs.Accepted { return m.submit(`{"agent_name":"mind","prompt":"hold"}`, header) }
+	top := blocking(s.admin)
 	mine := bearer(m.token(top.RunID))
 	child := m.submit(`{"agent_name":"mind","prompt":"hold"}`, mine)
-	grandchild := hold(bearer(m.token(child.RunID)))
+	grandchild := blocking(bearer(m.token(child.RunID)))
 	m.token(grandchild.RunID) // it has begun
-	stranger := hold(s.admin)
+	stranger := blocking(s.admin)
 	for _, tt := range []struct {
 		name, id, changes string
 		status            int
@@ -283,15 +283,15 @@ func TestRetryOfATruncatedRun(t *testing.T) {
 			}
 		}
 	}
-	for id, begin := range map[string]string{
+	for id, prefix := range map[string]string{
 		run1.RunID: "The run " + run1.RunID + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was " +
 			"deleted",
 		large.RunID: "What the run " + large.RunID + " was given, or its result, is no longer kept",
 	} {
 		for _, changes := range []string{"", `{"parameters":{"a":2}}`, `{"in":"same_session","prompt":"x"}`} {
 			m := s.post("/runs/"+id+"/retry", changes).want(404)
-			if say, _ := m["message"].(string); m["error"] != "no_longer_kept" || m["run_id"] != id ||
-				!strings.HasPrefix(say, begin) {
+			if message, _ := m["message"].(string); m["error"] != "no_longer_kept" || m["run_id"] != id ||
+				!strings.HasPrefix(message, prefix) {
 				t.Errorf("%q: %v", changes, m)
 			}
 		}

@@ -24,14 +24,14 @@ func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 	t.Parallel()
 	const hanging = 40
 	due := natstest.Load(4_000, 99_000) // with the others 100,000 is as many as may wait
-	hold := make(chan struct{})
-	came := make(chan struct{}, hanging)
+	release := make(chan struct{})
+	arrived := make(chan struct{}, hanging)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		came <- struct{}{}
-		<-hold
+		arrived <- struct{}{}
+		<-release
 	}))
 	t.Cleanup(receiver.Close)
-	t.Cleanup(func() { close(hold) })
+	t.Cleanup(func() { close(release) })
 	s := start(t, brief, func(c *serve.Config) {
 		c.Callbacks = webhook.Policy{
 			Hosts: []string{"*"}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Secret: "whsec_" +
@@ -53,7 +53,7 @@ func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 	for range hanging {
 		s.submit(`{"agent_name":"quick","callback_url":"` + receiver.URL + `"}`)
 	}
-	<-came // four of one host at a time
+	<-arrived // four of one host at a time
 	took := s.dies(dying, `,"additional_demands":{"hostname":"here"}`, func() {
 		later := dying.runner
 		later.Hostname, later.Instance, later.Tags = "later", "two", []string{"later"}
@@ -63,7 +63,7 @@ func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 	if took > alone+3*time.Second { // a lease more: this machine may have other work
 		t.Errorf("got a failure after %v, want at most 3s more than the %v with nothing beside it", took, alone)
 	}
-	if n := len(came); n > 8 {
+	if n := len(arrived); n > 8 {
 		t.Errorf("%d webhooks are under way, to one host", n)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestATreeShowsEarlierAttempts(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	wait, free := hold()
+	wait, free := blocking()
 	defer free()
 	var secret secrets
 	w := s.work(secret.noting(func(q run.Queued) run.Outcome {
@@ -89,11 +89,11 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 
 	lost := start(t, brief)
 	dead := lost.work(wait, echo("tool"))
-	gone := lost.submit(`{"agent_name":"tool","max_attempts":2}`)
-	lost.until(gone.RunID, run.Running)
+	retried := lost.submit(`{"agent_name":"tool","max_attempts":2}`)
+	lost.until(retried.RunID, run.Running)
 	dead.die()
 	s = lost
-	natstest.Until(t, "the attempt is lost", func() bool { r = tree(gone.SessionID); return len(r.Earlier) == 1 })
+	natstest.Until(t, "the attempt is lost", func() bool { r = tree(retried.SessionID); return len(r.Earlier) == 1 })
 	if e := r.Earlier[0]; e.RunnerID != dead.id || e.Error == nil || e.Error.Code != "runner_disconnected" ||
 		e.EndedAt == nil {
 		t.Errorf("a lost attempt: %+v", e)

@@ -34,7 +34,7 @@ func failing(q run.Queued) run.Outcome {
 func TestManyRunsAreStopped(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	s.work(do, echo("tool"))
 	s.post("/agents", `{"name":"nobodys","demands":{"tags":["none"]}}`).want(201)
@@ -42,8 +42,8 @@ func TestManyRunsAreStopped(t *testing.T) {
 	for range 5 {
 		mine = append(mine, s.submit(`{"agent_name":"nobodys","prompt":"x"}`).RunID)
 	}
-	held := s.submit(`{"agent_name":"tool"}`)
-	s.until(held.RunID, run.Running)
+	blocked := s.submit(`{"agent_name":"tool"}`)
+	s.until(blocked.RunID, run.Running)
 	for _, tt := range []struct {
 		body   string
 		status int
@@ -82,15 +82,15 @@ func TestManyRunsAreStopped(t *testing.T) {
 	for _, id := range mine {
 		s.until(id, run.Stopped)
 	}
-	if r := into[run.Run](s.get("/runs/"+held.RunID), 200); r.Status != run.Running {
+	if r := into[run.Run](s.get("/runs/"+blocked.RunID), 200); r.Status != run.Running {
 		t.Errorf("a run that does not match is %s", r.Status)
 	}
 	all := into[runs.BulkResult](s.post("/runs/stop", `{"expect":1}`), 200)
-	if all.Count != 1 || all.Runs[0] != held.RunID {
+	if all.Count != 1 || all.Runs[0] != blocked.RunID {
 		t.Errorf("all that have not ended: %+v", all)
 	}
 	free()
-	s.until(held.RunID, run.Stopped)
+	s.until(blocked.RunID, run.Stopped)
 	if d := into[runs.BulkResult](s.post("/runs/stop", `{"agent_name":"tool"}`), 200); d.Count != 0 || d.Runs == nil {
 		t.Errorf("nothing: %+v", d)
 	}
@@ -183,13 +183,13 @@ func TestWhatCannotBeRetriedIsReported(t *testing.T) {
 	s := start(t)
 	think(s)
 	s.post("/agents", `{"name":"passing"}`).want(201)
-	kept, gone := s.submit(`{"agent_name":"mind","prompt":"fail"}`),
+	kept, agentDeleted := s.submit(`{"agent_name":"mind","prompt":"fail"}`),
 		s.submit(`{"agent_name":"passing","prompt":"fail"}`)
 	s.until(kept.RunID, run.Failed)
-	s.until(gone.RunID, run.Failed)
+	s.until(agentDeleted.RunID, run.Failed)
 	s.call("DELETE", "/agents/passing", "").want(204)
 	d := into[runs.BulkResult](s.post("/runs/retry", `{"status":"failed"}`), 200)
-	if d.Count != 1 || len(d.Refused) != 1 || d.Refused[0].RunID != gone.RunID ||
+	if d.Count != 1 || len(d.Refused) != 1 || d.Refused[0].RunID != agentDeleted.RunID ||
 		d.Refused[0].Error.Code != "not_found" {
 		t.Errorf("%+v", d)
 	}
@@ -255,11 +255,11 @@ func TestInterruptedBulkRetryCanBeRepeated(t *testing.T) {
 			t.Parallel()
 			s := start(t, func(c *serve.Config) { c.Coordinator.MaxPending = 2 })
 			gate := make(chan struct{})
-			var held atomic.Bool
+			var blocked atomic.Bool
 			free := sync.OnceFunc(func() { close(gate) })
 			defer free()
 			s.work(func(q run.Queued) run.Outcome {
-				if held.Load() {
+				if blocked.Load() {
 					<-gate
 					return done(`"ok"`)
 				}
@@ -269,7 +269,7 @@ func TestInterruptedBulkRetryCanBeRepeated(t *testing.T) {
 			for range all {
 				s.post("/runs", `{"agent_name":"tool","mode":"sync"}`).want(200)
 			}
-			held.Store(true)
+			blocked.Store(true)
 			const body = `{"agent_name":"tool","created_after":"2020-01-01T00:00:00Z"}`
 			s.post("/runs/retry", body, tt.headers...).want(429)
 			once := func(when string, most int) {

@@ -66,9 +66,9 @@ func TestConnectionsHaveALimit(t *testing.T) {
 		"silent":       "",
 		"slow headers": "GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
 	} {
-		var held []net.Conn
+		var conns []net.Conn
 		for range 3 * most {
-			held = append(held, s.dial(sent))
+			conns = append(conns, s.dial(sent))
 		}
 		for range 5 {
 			for _, path := range []string{"/health", "/runs/" + acc.RunID} {
@@ -78,12 +78,12 @@ func TestConnectionsHaveALimit(t *testing.T) {
 			}
 		}
 		natstest.Until(t, name+": the connections over the limit are closed", func() bool {
-			held = slices.DeleteFunc(held, func(c net.Conn) bool {
+			conns = slices.DeleteFunc(conns, func(c net.Conn) bool {
 				_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 				_, err := io.Copy(io.Discard, c)
 				return err == nil || !isTimeout(err)
 			})
-			return len(held) <= most
+			return len(conns) <= most
 		})
 	}
 	for range 2 * most {
@@ -122,11 +122,11 @@ func TestBodiesThatNeverArrive(t *testing.T) {
 	}
 	heads["waited for"] = "POST /runs/validate HTTP/1.1\r\nHost: localhost\r\n" +
 		s.read + "\r\nContent-Length: 9\r\n\r\n"
-	held := map[string]net.Conn{}
+	conns := map[string]net.Conn{}
 	for name, head := range heads {
-		held[name] = s.dial(head)
+		conns[name] = s.dial(head)
 	}
-	for name, c := range held {
+	for name, c := range conns {
 		_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 		if _, err := io.Copy(io.Discard, c); isTimeout(err) {
 			t.Errorf("%s: the connection stays open", name)

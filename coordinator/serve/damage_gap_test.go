@@ -103,8 +103,8 @@ func TestAKeyOfALostRun(t *testing.T) {
 				r.starts.does(func(q run.Queued) { w.message(q, "here") })
 			}
 			body, waits := `{"agent_name":"speaker"}`, `{"agent_name":"mind","prompt":"later"}`
-			begun := r.submit(body, "Idempotency-Key: begun")
-			r.until(begun.RunID, run.Completed)
+			claimed := r.submit(body, "Idempotency-Key: begun")
+			r.until(claimed.RunID, run.Completed)
 			r.starts.does(nil)
 			waiting := r.submit(waits, "Idempotency-Key: waiting")
 			r.marked(r.dir)
@@ -112,7 +112,7 @@ func TestAKeyOfALostRun(t *testing.T) {
 				r.stop()
 				r.dir = t.TempDir()
 			}
-			r.remove(begun.RunID, begun.SessionID, "queued claim end")
+			r.remove(claimed.RunID, claimed.SessionID, "queued claim end")
 			r.remove(waiting.RunID, waiting.SessionID, "accepted")
 			s := r.stack
 			if evidence == "events" {

@@ -131,13 +131,13 @@ func TestAnUnreadableKeyOfABucket(t *testing.T) {
 			}
 			r.rot("KV_"+bucket, "$KV."+bucket+"."+key)
 			c := r.starting()
-			says := func(text string) bool {
+			logged := func(text string) bool {
 				return strings.Contains(text, "bucket "+bucket) && strings.Contains(text, key) &&
 					strings.Contains(text, helps)
 			}
 			natstest.Until(t, "GET /ready says why", func() bool {
 				status, body := c.ready()
-				return status == http.StatusServiceUnavailable && says(body)
+				return status == http.StatusServiceUnavailable && logged(body)
 			})
 			natstest.Until(t, "the log says so", func() bool {
 				return c.log.has("NATS cannot read what it has of the bucket " + bucket)

@@ -63,11 +63,11 @@ func (s *stack) explain(id string, secret *secrets, headers ...string) explain.E
 func steps(e explain.Explanation) string {
 	var all []string
 	for _, s := range e.Story {
-		word := s.What
+		label := s.What
 		if s.Attempt > 0 {
-			word = fmt.Sprintf("%s/%d", word, s.Attempt)
+			label = fmt.Sprintf("%s/%d", label, s.Attempt)
 		}
-		all = append(all, word)
+		all = append(all, label)
 	}
 	return strings.Join(all, " ")
 }
@@ -76,7 +76,7 @@ func steps(e explain.Explanation) string {
 func TestExplainAClaim(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	wait, free := hold()
+	wait, free := blocking()
 	defer free()
 	var secret secrets
 	w := s.work(secret.noting(wait), echo("tool"))
@@ -94,7 +94,7 @@ func TestExplainAClaim(t *testing.T) {
 func TestExplainTheEnd(t *testing.T) {
 	t.Parallel()
 	s := start(t, brief)
-	wait, free := hold()
+	wait, free := blocking()
 	defer free()
 	var secret secrets
 	w := s.work(secret.noting(func(q run.Queued) run.Outcome {
@@ -185,7 +185,7 @@ func TestExplainTheEnd(t *testing.T) {
 func TestExplainTheWait(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = time.Minute })
-	wait, free := hold()
+	wait, free := blocking()
 	defer free()
 	var secret secrets
 	r := thinker("brain", "gpu")

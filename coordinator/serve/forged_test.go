@@ -52,12 +52,12 @@ func TestForgedEvents(t *testing.T) {
 func forgedEvents(t *testing.T, old bool) {
 	s := start(t)
 	var w *worker
-	begun, gate := make(chan run.Queued, 1), make(chan struct{})
+	started, gate := make(chan run.Queued, 1), make(chan struct{})
 	ready := make(chan struct{})
 	w = s.workAs(thinker("minds"), func(q run.Queued) run.Outcome {
 		<-ready
 		w.message(q, "true, first")
-		begun <- q
+		started <- q
 		<-gate
 		w.message(q, "true, two", "true, last")
 		return done(`"the end"`)
@@ -68,7 +68,7 @@ func forgedEvents(t *testing.T, old bool) {
 	s.post("/agents", `{"name":"nowhere","executor_profile":"none"}`).want(201)
 	waits := s.submit(`{"agent_name":"nowhere","prompt":"x"}`)
 	acc := s.submit(`{"agent_name":"mind","prompt":"x"}`)
-	q := <-begun
+	q := <-started
 	next, hangUp := s.listen("GET", "/sse/sessions", "")
 	defer hangUp()
 
@@ -144,7 +144,7 @@ func forgedEvents(t *testing.T, old bool) {
 	if old { // its worker knows no packs, and one without a proof is nobody's
 		want, wantLive = "run_start, message true, first, result, run_completed", "result, run_completed, run_stopped"
 	}
-	told := func(events []run.Event) string {
+	shown := func(events []run.Event) string {
 		var all []string
 		for _, e := range events {
 			if text := textIn(e); text != "" {
@@ -156,11 +156,11 @@ func forgedEvents(t *testing.T, old bool) {
 		return strings.Join(all, ", ")
 	}
 	list := into[struct{ Events []run.Event }](s.get("/sessions/"+acc.SessionID+"/events"), 200)
-	if got := told(list.Events); got != want {
+	if got := shown(list.Events); got != want {
 		t.Errorf("the list\n got %s\nwant %s", got, want)
 	}
 	rest := into[struct{ Events []run.Event }](s.get("/sessions/"+waits.SessionID+"/events"), 200)
-	if got := told(rest.Events); got != "run_stopped" {
+	if got := shown(rest.Events); got != "run_stopped" {
 		t.Errorf("the other session: %s", got)
 	}
 	var live []string

@@ -80,7 +80,7 @@ func TestAHeartbeatThatIsTooLargeIsRefused(t *testing.T) {
 func TestLargestHeartbeatIsAccepted(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	w := s.work(do, echo("tool"))
 	acc := s.submit(`{"agent_name":"tool"}`)
@@ -135,14 +135,14 @@ func TestImpossibleTimesOfAWorker(t *testing.T) {
 			w.dead, w.clock = true, at
 			w.mu.Unlock()
 			acc := s.submit(`{"agent_name":"tool","max_attempts":2}`)
-			beat, err := json.Marshal(runnerapi.Heartbeat{RunnerID: w.id, Instance: w.runner.Instance, At: at,
+			heartbeat, err := json.Marshal(runnerapi.Heartbeat{RunnerID: w.id, Instance: w.runner.Instance, At: at,
 				Attempts: []runnerapi.Attempt{
 					{RunID: acc.RunID, SessionID: acc.SessionID, Key: <-keys, StartedAt: &at}}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.until(acc.RunID, run.Claimed)
-			if answer, err := s.bus.Request(t.Context(), subject.Heartbeats(w.id), beat); err != nil {
+			if answer, err := s.bus.Request(t.Context(), subject.Heartbeats(w.id), heartbeat); err != nil {
 				t.Fatalf("%s: %v", answer, err)
 			}
 			one, session := "/runs/"+acc.RunID, "/sessions/"+acc.SessionID

@@ -63,10 +63,10 @@ func start(t testing.TB, change ...func(*serve.Config)) *stack {
 		t.Cleanup(n.Close)
 	}
 	serving := make(chan string, 1)
-	told := cfg.Serving
+	notify := cfg.Serving
 	cfg.Server, cfg.Serving = n, func(url string) {
-		if told != nil {
-			told(url)
+		if notify != nil {
+			notify(url)
 		}
 		serving <- url
 	}

@@ -94,11 +94,11 @@ var text = runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProf
 	ExecutorType: run.Procedural}
 
 // registration is what a process of a runner announces, as JSON.
-func registration(id runnerapi.Identity, instance, secret, door string) string {
+func registration(id runnerapi.Identity, instance, secret, credential string) string {
 	raw, _ := json.Marshal(map[string]any{
 		"hostname": id.Hostname, "project_dir": id.ProjectDir, "executor_profile": id.ExecutorProfile,
 		"executor_type": id.ExecutorType,
-		"instance":      instance, "secret": secret, "secret_hash": strings.Repeat("0", 64), "door": door,
+		"instance":      instance, "secret": secret, "secret_hash": strings.Repeat("0", 64), "door": credential,
 		"max_concurrent_runs": 4,
 		"agents": []any{map[string]any{"name": "tool", "type": "procedural", "command": "./tool",
 			"status": "active"}},
@@ -107,12 +107,12 @@ func registration(id runnerapi.Identity, instance, secret, door string) string {
 }
 
 // join registers a process and has it answer commands and send heartbeats until the test ends, or it is silenced.
-func (a *admitted) join(who, instance, secret string) (id string, silence *atomic.Bool) {
+func (a *admitted) join(who, instance, secret string) (id string, mute *atomic.Bool) {
 	a.t.Helper()
-	b, door := a.login(who), a.creds[who].CredentialID()
-	id, silence = text.ID(), new(atomic.Bool)
+	b, credential := a.login(who), a.creds[who].CredentialID()
+	id, mute = text.ID(), new(atomic.Bool)
 	natstest.Until(a.t, "it is registered", func() bool {
-		_, err := a.ask(b, subject.Register(run.Procedural, "text"), registration(text, instance, secret, door))
+		_, err := a.ask(b, subject.Register(run.Procedural, "text"), registration(text, instance, secret, credential))
 		if err != nil && fault.KindOf(err) != fault.Unavailable && !errors.Is(err, context.DeadlineExceeded) {
 			a.t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func (a *admitted) join(who, instance, secret string) (id string, silence *atomi
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	a.t.Cleanup(func() { cancel(); <-done; <-done })
-	commands, err := b.Listen(subject.CommandsFor(door, id), "")
+	commands, err := b.Listen(subject.CommandsFor(credential, id), "")
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func (a *admitted) join(who, instance, secret string) (id string, silence *atomi
 	go func() {
 		defer func() { done <- struct{}{} }()
 		for ctx.Err() == nil {
-			if !silence.Load() {
+			if !mute.Load() {
 				raw, _ := json.Marshal(map[string]any{"runner_id": id, "instance": instance, "secret": secret})
 				b.Request(ctx, subject.Heartbeats(id), raw)
 			}
@@ -144,7 +144,7 @@ func (a *admitted) join(who, instance, secret string) (id string, silence *atomi
 			}
 		}
 	}()
-	return id, silence
+	return id, mute
 }
 
 const mine = "the victim's own secret"

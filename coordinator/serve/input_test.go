@@ -16,7 +16,7 @@ func TestAnAgentsNumbersAndTimes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	s.post("/agents", `{"name":"there"}`).want(201)
-	for member, say := range map[string]string{
+	for member, want := range map[string]string{
 		`"timeout_seconds":0`:                  "timeout_seconds must be from 1 to 2592000; leave it out for none",
 		`"timeout_seconds":-1`:                 "timeout_seconds must be from 1 to 2592000",
 		`"max_attempts":0`:                     "max_attempts must be from 1 to 100; leave it out for one",
@@ -33,7 +33,7 @@ func TestAnAgentsNumbersAndTimes(t *testing.T) {
 			s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural",`+
 				`"instance":"i","agents":[{"name":"own","command":"./x",`+member+`}]}`),
 		} {
-			if m := g.want(400); m["field"] != field || !strings.Contains(g.body, say) {
+			if m := g.want(400); m["field"] != field || !strings.Contains(g.body, want) {
 				t.Errorf("%s: %s", member, g.body)
 			}
 		}
@@ -59,10 +59,10 @@ func TestAgentOfARunnerCannotBeChanged(t *testing.T) {
 		s.call("DELETE", "/agents/tool", ""),
 	} {
 		m := g.want(409)
-		for _, word := range []string{"belongs to runner " + w.id, `agents_dir of profile \"procedural\"`,
+		for _, part := range []string{"belongs to runner " + w.id, `agents_dir of profile \"procedural\"`,
 			"RUN_NO_MATCH_TIMEOUT"} {
-			if !strings.Contains(g.body, word) {
-				t.Errorf("no %s in %s", word, g.body)
+			if !strings.Contains(g.body, part) {
+				t.Errorf("no %s in %s", part, g.body)
 			}
 		}
 		if m["agent_name"] != "tool" || m["runner_id"] != w.id || m["executor_profile"] != "procedural" {
@@ -88,10 +88,10 @@ func TestTheSizeOfParameters(t *testing.T) {
 		"POST /runs": s.post("/runs", sized(6<<20)), "POST /runs/validate": s.post("/runs/validate", sized(6<<20)),
 		"MCP": s.tool(c, sized(6<<20), 413),
 	} {
-		for _, word := range []string{`"error":"too_large"`, `"field":"parameters"`, `"limit":6291456`,
+		for _, part := range []string{`"error":"too_large"`, `"field":"parameters"`, `"limit":6291456`,
 			"AO_MAX_PAYLOAD"} {
-			if g.status != 413 || !strings.Contains(g.body, word) {
-				t.Errorf("%s: status %d, no %s in %.300s", entry, g.status, word, g.body)
+			if g.status != 413 || !strings.Contains(g.body, part) {
+				t.Errorf("%s: status %d, no %s in %.300s", entry, g.status, part, g.body)
 			}
 		}
 	}
@@ -131,12 +131,12 @@ func TestNumbersInParameters(t *testing.T) {
 	s := start(t)
 	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, echo("plain"))
 	c := s.speak(versions[1])
-	for number, say := range map[string]string{
+	for number, want := range map[string]string{
 		"1e400": "exponent must lie between -308 and 308", "-1E-400": "exponent must lie between -308 and 308",
 		strings.Repeat("1", 65): "at most 64 characters are allowed",
 	} {
 		s.refusedEverywhere(c, `{"agent_name":"plain","parameters":{"deep":[`+number+`]}}`, 400,
-			`"error":"parameter_validation_failed"`, `"path":"$.deep[0]"`, say)
+			`"error":"parameter_validation_failed"`, `"path":"$.deep[0]"`, want)
 	}
 	const kept = `{"a":12345678901234567890,"b":1e308,"c":0.10,"d":-1E-308,"e":1.0000000000000000000000000000000001}`
 	if r := s.until(s.submit(`{"agent_name":"plain","parameters":`+kept+`}`).RunID,
@@ -161,7 +161,7 @@ func TestParametersThatNoCommandLineHolds(t *testing.T) {
 		}
 		return "{" + strings.Join(all, ",") + "}"
 	}
-	for name, tt := range map[string]struct{ parameters, field, say string }{
+	for name, tt := range map[string]struct{ parameters, field, want string }{
 		"an empty key": {`{"":1}`, "parameters.", "the key is empty: give it a name"},
 		"a key with =": {`{"a=b":1}`, "parameters.a=b", "the key contains '=': use another key"},
 		"a key with a space": {`{"a b":1}`, "parameters.a b",
@@ -187,7 +187,7 @@ func TestParametersThatNoCommandLineHolds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.refusedEverywhere(c, `{"agent_name":"plain","parameters":`+tt.parameters+`}`, 400,
-				`"error":"invalid_request"`, `"field":"`+tt.field+`"`, tt.say)
+				`"error":"invalid_request"`, `"field":"`+tt.field+`"`, tt.want)
 			s.post("/runs/validate", `{"agent_name":"mind","parameters":`+tt.parameters+`}`).want(200)
 		})
 	}
@@ -196,11 +196,11 @@ func TestParametersThatNoCommandLineHolds(t *testing.T) {
 		body := `{"agent_name":"plain","parameters":` + many(13, long(131071)) + `}`
 		for entry, g := range map[string]got{"POST /runs": s.post("/runs", body),
 			"POST /runs/validate": s.post("/runs/validate", body)} {
-			for _, word := range []string{`"field":"parameters"`, `"limit":1572864`,
+			for _, part := range []string{`"field":"parameters"`, `"limit":1572864`,
 				"1704053 bytes of arguments, and there may be 1572864 together: write them to a file " +
 					"and pass its path"} {
-				if g.status != 400 || !strings.Contains(g.body, word) {
-					t.Errorf("%s: status %d, no %s in %.300s", entry, g.status, word, g.body)
+				if g.status != 400 || !strings.Contains(g.body, part) {
+					t.Errorf("%s: status %d, no %s in %.300s", entry, g.status, part, g.body)
 				}
 			}
 		}

@@ -20,7 +20,7 @@ import (
 func TestTheLedger(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	wait, free := hold()
+	wait, free := blocking()
 	defer free()
 	var key string // of the first run's attempt
 	w := s.workAs(runnerapi.Runner{
@@ -63,12 +63,12 @@ func TestTheLedger(t *testing.T) {
 	stopped := s.submit(fmt.Sprintf(`{"session_id":%q,"prompt":"never"}`, busy.SessionID))
 	s.post("/runs/"+stopped.RunID+"/stop", "").want(200)
 	// A session that is deleted.
-	gone := s.submit(`{"agent_name":"talker","prompt":"gone"}`)
-	s.until(gone.RunID, run.Completed)
+	deleted := s.submit(`{"agent_name":"talker","prompt":"gone"}`)
+	s.until(deleted.RunID, run.Completed)
 	for range 2 {
-		s.until(s.submit(fmt.Sprintf(`{"session_id":%q,"prompt":"gone"}`, gone.SessionID)).RunID, run.Completed)
+		s.until(s.submit(fmt.Sprintf(`{"session_id":%q,"prompt":"gone"}`, deleted.SessionID)).RunID, run.Completed)
 	}
-	if g := s.call("DELETE", "/sessions/"+gone.SessionID, ""); g.status != 204 {
+	if g := s.call("DELETE", "/sessions/"+deleted.SessionID, ""); g.status != 204 {
 		t.Fatalf("delete: %s", g.body)
 	}
 

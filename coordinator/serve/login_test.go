@@ -380,10 +380,10 @@ func TestCookiesOverTLS(t *testing.T) {
 	cookie := cookieOf(g)
 	s.get("/me", cookie, page).want(200)
 	s.get("/me", strings.Replace(cookie, "__Host-", "", 1), page).want(401)
-	gone := s.post("/logout", "", cookie, page).header.Get("Set-Cookie")
-	if !strings.HasPrefix(gone, "__Host-ao_") ||
-		!strings.HasSuffix(gone, "; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict") {
-		t.Errorf("Set-Cookie of the logout: %s", gone)
+	cleared := s.post("/logout", "", cookie, page).header.Get("Set-Cookie")
+	if !strings.HasPrefix(cleared, "__Host-ao_") ||
+		!strings.HasSuffix(cleared, "; Path=/; Max-Age=0; HttpOnly; Secure; SameSite=Strict") {
+		t.Errorf("Set-Cookie of the logout: %s", cleared)
 	}
 
 	plain := secure(t)

@@ -91,11 +91,11 @@ func TestMCPListsAllowedToolsOnly(t *testing.T) {
 	s := secure(t)
 	m := think(s.stack, s.admin)
 	top := s.submit(`{"agent_name":"mind","prompt":"hold"}`, s.run)
-	const looks = "get_agent_session_result get_agent_session_status list_agent_blueprints list_agent_sessions " +
+	const readTools = "get_agent_session_result get_agent_session_status list_agent_blueprints list_agent_sessions " +
 		"list_output_schemas"
-	const runs = looks + " resume_agent_session start_agent_session stop_agent_session"
+	const runs = readTools + " resume_agent_session start_agent_session stop_agent_session"
 	for _, tt := range []struct{ who, token, want string }{
-		{"read", s.read, looks},
+		{"read", s.read, readTools},
 		{"run", s.run, runs},
 		{"a session", bearer(m.token(top.RunID)), runs},
 		{"admin", s.admin, runs + " register_output_schema"},
@@ -191,12 +191,12 @@ func TestMCPNoProgressTwice(t *testing.T) {
 	for _, prompt := range []string{"tell", "fail and tell", "hold and tell"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		next := s.follow(ctx, "start_agent_session", `{"agent_name":"mind","prompt":"`+prompt+`","wait_seconds":1}`)
-		var told []string
+		var messages []string
 		last := 0.0
 		for {
 			p, ok := next()
 			if !ok {
-				t.Fatalf("%s: no answer after %q", prompt, told)
+				t.Fatalf("%s: no answer after %q", prompt, messages)
 			}
 			if p.Result != nil {
 				break
@@ -205,15 +205,15 @@ func TestMCPNoProgressTwice(t *testing.T) {
 				t.Errorf("%s: progress %v of %q after %v", prompt, p.Params.Progress, p.Params.Token, last)
 			}
 			last = p.Params.Progress
-			told = append(told, p.Params.Message)
+			messages = append(messages, p.Params.Message)
 		}
 		cancel()
-		sorted := slices.Sorted(slices.Values(told))
+		sorted := slices.Sorted(slices.Values(messages))
 		if once := slices.Compact(slices.Clone(sorted)); len(once) != len(sorted) {
-			t.Errorf("%s: told twice:\n%s", prompt, strings.Join(told, "\n"))
+			t.Errorf("%s: told twice:\n%s", prompt, strings.Join(messages, "\n"))
 		}
-		if len(told) == 0 || !strings.HasPrefix(told[0], "waiting for run ") {
-			t.Errorf("%s: told\n%s", prompt, strings.Join(told, "\n"))
+		if len(messages) == 0 || !strings.HasPrefix(messages[0], "waiting for run ") {
+			t.Errorf("%s: told\n%s", prompt, strings.Join(messages, "\n"))
 		}
 	}
 }

@@ -21,10 +21,10 @@ import (
 
 // client is a client of the official SDK.
 type client struct {
-	t    testing.TB
-	mcp  *mcp.ClientSession
-	mu   sync.Mutex
-	told []string // progress
+	t        testing.TB
+	mcp      *mcp.ClientSession
+	mu       sync.Mutex
+	messages []string // progress
 }
 
 // withHeaders sends headers, each "Name: value", with every request.
@@ -50,7 +50,7 @@ func (s *stack) speak(version string, headers ...string) *client {
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.told = append(c.told, r.Params.Message)
+			c.messages = append(c.messages, r.Params.Message)
 		},
 	})
 	var err error
@@ -195,20 +195,20 @@ func TestMCPTools(t *testing.T) {
 				first.SessionID+`"}`); res.RunID != second.RunID || *res.Result.Text != "and again" {
 				t.Errorf("result: %+v", res)
 			}
-			held := good[child](c, "start_agent_session", `{"agent_name":"mind","prompt":"hold","mode":"async_poll"}`)
-			m.token(held.RunID) // it has begun
-			c.refused("get_agent_session_result", `{"session_id":"`+held.SessionID+`"}`, `"error":"run_not_ended"`,
+			busy := good[child](c, "start_agent_session", `{"agent_name":"mind","prompt":"hold","mode":"async_poll"}`)
+			m.token(busy.RunID) // it has begun
+			c.refused("get_agent_session_result", `{"session_id":"`+busy.SessionID+`"}`, `"error":"run_not_ended"`,
 				`"next":"The run continues`)
 			if stopped := good[child](c, "stop_agent_session", `{"session_id":"`+
-				held.SessionID+`"}`); stopped.SessionID != held.SessionID {
+				busy.SessionID+`"}`); stopped.SessionID != busy.SessionID {
 				t.Errorf("stopped: %+v", stopped)
 			}
-			c.refused("get_agent_session_result", `{"session_id":"`+held.SessionID+`","wait_seconds":20}`,
+			c.refused("get_agent_session_result", `{"session_id":"`+busy.SessionID+`","wait_seconds":20}`,
 				`"status":"stopped"`)
 			list := good[struct {
 				Sessions []child `json:"sessions"`
 			}](c, "list_agent_sessions", `{"agent_name":"mind","limit":2}`).Sessions
-			if len(list) != 2 || list[0].SessionID != held.SessionID || list[1].SessionID != first.SessionID {
+			if len(list) != 2 || list[0].SessionID != busy.SessionID || list[1].SessionID != first.SessionID {
 				t.Errorf("sessions: %+v", list)
 			}
 
@@ -371,8 +371,8 @@ func TestMCPProgress(t *testing.T) {
 		natstest.Until(t, "progress is told in "+version, func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return slices.Contains(c.told, "system: I am at it") && slices.Contains(c.told, "running") &&
-				strings.Contains(strings.Join(c.told, "\n"), "continues, for ")
+			return slices.Contains(c.messages, "system: I am at it") && slices.Contains(c.messages, "running") &&
+				strings.Contains(strings.Join(c.messages, "\n"), "continues, for ")
 		})
 		cancel()
 		calls.Wait()
@@ -398,9 +398,9 @@ func TestMCPProgressTakesAStreamSlot(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if told := strings.Join(c.told, "\n"); strings.Contains(told, "I am at it") ||
-		!strings.Contains(told, "continues, for ") {
-		t.Errorf("told %s", told)
+	if messages := strings.Join(c.messages, "\n"); strings.Contains(messages, "I am at it") ||
+		!strings.Contains(messages, "continues, for ") {
+		t.Errorf("told %s", messages)
 	}
 }
 
@@ -424,7 +424,7 @@ func TestMCPCancelEndsOnlyTheWait(t *testing.T) {
 	}
 	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"start_agent_session",` +
 		`"arguments":{"agent_name":"mind","prompt":"hold %s","wait_seconds":600}}}`
-	begun := func(what string) (r run.Run) {
+	started := func(what string) (r run.Run) {
 		natstest.Until(t, what+" has begun", func() bool {
 			for _, one := range into[struct{ Runs []run.Run }](s.get("/runs"), 200).Runs {
 				if strings.Contains(string(one.Parameters), what) && one.Status == run.Running {
@@ -437,7 +437,7 @@ func TestMCPCancelEndsOnlyTheWait(t *testing.T) {
 	}
 	answer := s.later(func() got { return s.rpc(fmt.Sprintf(call, "first"), session) })
 	other := s.later(func() got { return s.rpc(fmt.Sprintf(call, "second"), "Mcp-Session-Id: another") })
-	first, second := begun("first"), begun("second")
+	first, second := started("first"), started("second")
 	if g := s.rpc(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
 		session); g.status != 202 {
 		t.Errorf("cancelled: %d %s", g.status, g.body)
@@ -475,7 +475,7 @@ func TestMCPCancelEndsOnlyTheWait(t *testing.T) {
 	if line, err := bufio.NewReader(res.Body).ReadString('\n'); line != ": alive\n" {
 		t.Errorf("a sign of life: %q, %v", line, err)
 	}
-	third := begun("third")
+	third := started("third")
 	hangUp()
 	_ = res.Body.Close()
 	m.token(third.ID)

@@ -56,17 +56,17 @@ func (s *stack) sums(want map[string]float64) (p metrictest.Page) {
 func TestMetricsOfRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, brief, func(c *serve.Config) { c.Coordinator.Reports = 0 })
-	held := make(chan struct{})
+	release := make(chan struct{})
 	w := s.work(func(q run.Queued) run.Outcome {
 		switch q.Agent {
 		case "bad":
 			return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "command_failed", "no")}
 		case "slow":
-			<-held
+			<-release
 		}
 		return done(`{"ok":true}`)
 	}, echo("good"), echo("bad"), echo("slow"))
-	t.Cleanup(func() { close(held) })
+	t.Cleanup(func() { close(release) })
 	run1 := `{"agent_name":"good","parameters":{"x":1},"mode":"sync"}`
 	for range 3 {
 		s.post("/runs", run1).want(200)
@@ -195,9 +195,9 @@ func TestCoordinatorsCountTheSame(t *testing.T) {
 func TestWaitsAreNotInLatencies(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	held := make(chan struct{})
-	s.work(func(run.Queued) run.Outcome { <-held; return done(`1`) }, echo("slow"))
-	t.Cleanup(func() { close(held) })
+	release := make(chan struct{})
+	s.work(func(run.Queued) run.Outcome { <-release; return done(`1`) }, echo("slow"))
+	t.Cleanup(func() { close(release) })
 	acc := s.submit(`{"agent_name":"slow"}`)
 	const waiting = `{"agent_name":"slow","mode":"sync","wait_seconds":1}`
 	var wg sync.WaitGroup
@@ -310,9 +310,9 @@ func TestExpiriesAndBackupAreExported(t *testing.T) {
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
 	a.sign(certFile, keyFile)
 	s := secure(t, func(c *serve.Config) { c.TLSCert, c.TLSKey, c.Metrics = certFile, keyFile, reg })
-	told := httptest.NewServer(reg.Handler())
-	t.Cleanup(told.Close)
-	p := metrictest.Get(t, told.URL)
+	exporter := httptest.NewServer(reg.Handler())
+	t.Cleanup(exporter.Close)
+	p := metrictest.Get(t, exporter.URL)
 	if end := p.Sum("ao_certificate_expiry_timestamp_seconds", "certificate=http"); end < float64(now.Unix()) ||
 		end > float64(now.Unix())+2*3600 {
 		t.Errorf("the certificate ends at %v", end)
@@ -334,7 +334,7 @@ func TestExpiriesAndBackupAreExported(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "both are told", func() bool {
-		p := metrictest.Get(t, told.URL)
+		p := metrictest.Get(t, exporter.URL)
 		return p.Sum("ao_token_expiry_timestamp_seconds") == float64(next.Unix()) &&
 			p.Sum("ao_backup_timestamp_seconds") == float64(began.Unix())
 	})

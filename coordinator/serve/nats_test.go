@@ -182,16 +182,16 @@ func TestInbox(t *testing.T) {
 		}
 	})
 	s.url = <-serving
-	told := map[string]got{}
+	replies := map[string]got{}
 	for range 2 {
 		m, err := answers.NextMsg(10 * time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
-		told[m.Subject] = answered(t, m)
+		replies[m.Subject] = answered(t, m)
 	}
-	acc := into[runs.Accepted](told["answers.good"], 201)
-	if m := told["answers.bad"].want(400); m["error"] != "parameter_validation_failed" {
+	acc := into[runs.Accepted](replies["answers.good"], 201)
+	if m := replies["answers.bad"].want(400); m["error"] != "parameter_validation_failed" {
 		t.Errorf("%v", m)
 	}
 	var page projection.Page

@@ -127,11 +127,11 @@ func asDescribed(t testing.TB, method, path string, g got) {
 		code = "default"
 	}
 	kind, _, _ := strings.Cut(g.header.Get("Content-Type"), ";")
-	_, told := op.Responses[code].Content[kind]
+	_, documented := op.Responses[code].Content[kind]
 	switch {
 	case g.body == "" && len(op.Responses[code].Content) == 0:
 		return
-	case !told:
+	case !documented:
 		t.Errorf("%s %s answers %s with %q, which openapi.json does not tell", method, at, code, kind)
 		return
 	case kind != "application/json":

@@ -38,7 +38,7 @@ func TestPackedEvents(t *testing.T) {
 		Next   string
 	}
 	const want = "run_start 1 2 3 4 5 6 result run_completed"
-	told := func(events []run.Event) string {
+	shown := func(events []run.Event) string {
 		var all []string
 		for _, e := range events {
 			if text := textIn(e); text != "" {
@@ -51,7 +51,7 @@ func TestPackedEvents(t *testing.T) {
 	}
 	events := "/sessions/" + acc.SessionID + "/events"
 	whole := into[page](s.get(events), 200)
-	if got := told(whole.Events); got != want {
+	if got := shown(whole.Events); got != want {
 		t.Fatalf("got %s", got)
 	}
 	if got := s.get(events).body; strings.Contains(got, "proof") || strings.Contains(got, run.PackKind) {
@@ -67,7 +67,7 @@ func TestPackedEvents(t *testing.T) {
 			}
 			after = p.Next
 		}
-		if got := told(all); got != want {
+		if got := shown(all); got != want {
 			t.Errorf("by %d: %s", limit, got)
 		}
 	}
@@ -94,7 +94,7 @@ func TestPackedEvents(t *testing.T) {
 	}
 	live, ids := read(next)
 	hangUp()
-	if got := told(live); got != want || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
+	if got := shown(live); got != want || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != len(ids) {
 		t.Errorf("live: %s under %s", got, ids)
 	}
 	for i, id := range append([]string{first.id}, ids[:len(ids)-1]...) {
@@ -102,13 +102,13 @@ func TestPackedEvents(t *testing.T) {
 			next, hangUp := s.listen("GET", "/sse/sessions"+of, "", "Last-Event-ID: "+id)
 			rest, under := read(next)
 			hangUp()
-			if told(rest) != told(live[i:]) || !slices.Equal(under, ids[i:]) {
-				t.Errorf("behind %s%s come %s under %s, want %s under %s", id, of, told(rest), under, told(live[i:]),
+			if shown(rest) != shown(live[i:]) || !slices.Equal(under, ids[i:]) {
+				t.Errorf("behind %s%s come %s under %s, want %s under %s", id, of, shown(rest), under, shown(live[i:]),
 					ids[i:])
 			}
 		}
-		if p := into[page](s.get(events+"?after="+id), 200); told(p.Events) != told(live[i:]) {
-			t.Errorf("after %s the list has %s", id, told(p.Events))
+		if p := into[page](s.get(events+"?after="+id), 200); shown(p.Events) != shown(live[i:]) {
+			t.Errorf("after %s the list has %s", id, shown(p.Events))
 		}
 	}
 }
@@ -125,9 +125,9 @@ func TestExplainAnswersInAPack(t *testing.T) {
 		w.publish(q, rejected(3, "two fit"))
 		return counted(`{"valid":true,"retry_count":3}`)
 	}))
-	const says = "answer %d of 3 does not match the output schema: $: %s"
-	want := []string{fmt.Sprintf(says, 1, "nothing fits"), fmt.Sprintf(says, 2, "one fits"),
-		fmt.Sprintf(says, 3, "two fit")}
+	const rejection = "answer %d of 3 does not match the output schema: $: %s"
+	want := []string{fmt.Sprintf(rejection, 1, "nothing fits"), fmt.Sprintf(rejection, 2, "one fits"),
+		fmt.Sprintf(rejection, 3, "two fit")}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}

@@ -32,7 +32,7 @@ func TestOneCallerAndOneWorkerDoNotUseUpTheQueues(t *testing.T) {
 	t.Parallel()
 	s := secure(t, func(c *serve.Config) { c.Coordinator.MaxQueues = natstest.Load(64, 256) })
 	busy := proceduralOf("busy", "b", "0", "1", "2", "3", "4", "5", "6", "7", "8")
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	busy.Agents = []agent.Blueprint{echo("slow")}
 	s.workAs(busy, do)

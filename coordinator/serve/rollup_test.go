@@ -20,15 +20,15 @@ func TestARollupOnRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const says = "stream RUNS allows rollups"
-	if g := s.get("/doctor"); info.Config.AllowRollup || g.status != 200 || strings.Contains(g.body, says) {
+	const finding = "stream RUNS allows rollups"
+	if g := s.get("/doctor"); info.Config.AllowRollup || g.status != 200 || strings.Contains(g.body, finding) {
 		t.Errorf("RUNS is created with rollups %v, and the doctor says %s", info.Config.AllowRollup, g.body)
 	}
 	info.Config.AllowRollup = true
 	if _, err := js.UpdateStream(&info.Config); err != nil {
 		t.Fatal(err)
 	}
-	if g := s.get("/doctor"); !strings.Contains(g.body, `"verdict":"fail","what":"`+says) {
+	if g := s.get("/doctor"); !strings.Contains(g.body, `"verdict":"fail","what":"`+finding) {
 		t.Errorf("the doctor says %s", g.body)
 	}
 }

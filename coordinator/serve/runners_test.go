@@ -76,7 +76,7 @@ func TestAgentFiles(t *testing.T) {
 func TestALostWorkerEndsItsRuns(t *testing.T) {
 	t.Parallel()
 	s := start(t, brief)
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	w := s.work(do, echo("tool"))
 	acc := s.submit(`{"agent_name":"tool"}`)
@@ -118,7 +118,7 @@ func TestALostWorkerEndsItsRuns(t *testing.T) {
 func TestNoRunnerMatches(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.NoMatch = 4 * time.Second })
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	r := thinker("brain", "gpu")
 	r.MaxConcurrentRuns = 1
@@ -275,7 +275,7 @@ func TestLimitsOfTheExecution(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	single := runnerapi.Runner{
 		Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv", ExecutorProfile: "procedural",

@@ -24,7 +24,7 @@ import (
 func parrot(q run.Queued) run.Outcome { return done(string(q.Parameters)) }
 
 // hold keeps runs until the test lets them go.
-func hold() (do func(run.Queued) run.Outcome, free func()) {
+func blocking() (do func(run.Queued) run.Outcome, free func()) {
 	gate := make(chan struct{})
 	return func(run.Queued) run.Outcome {
 		<-gate
@@ -84,7 +84,7 @@ func TestAFailedRunKeepsItsResult(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	s.work(do, echo("tool"))
 	acc := into[runs.Accepted](s.post("/runs", `{"agent_name":"tool","mode":"sync","wait_seconds":0}`), 202)
@@ -119,7 +119,7 @@ func TestWaiting(t *testing.T) {
 func TestHangingUpDoesNotStopTheRun(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	s.work(do, echo("tool"))
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -147,7 +147,7 @@ func TestHangingUpDoesNotStopTheRun(t *testing.T) {
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	s.work(do, echo("tool"))
 	running := s.submit(`{"agent_name":"tool"}`)
@@ -299,9 +299,9 @@ func TestRegistrationReportsVersions(t *testing.T) {
 			Remove: time.Second}
 	})
 	natstest.Until(t, "the versions are told", func() bool {
-		told := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).
+		reply := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).
 			want(200)
-		return told["record_version"] == 3.0 && told["event_version"] == float64(run.EventVersion)
+		return reply["record_version"] == 3.0 && reply["event_version"] == float64(run.EventVersion)
 	})
 }
 

@@ -236,7 +236,7 @@ func TestDefaultsOfEnforcement(t *testing.T) {
 func TestCheckedResultIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	said := `{"n":1,"z":12345678901234567890}`
+	result := `{"n":1,"z":12345678901234567890}`
 	validation := `{"valid":true,"schema_name":"numbered","schema_source":"registry","retry_count":1,` +
 		`"rejected":[{"attempt":1,"errors":[{"path":"$.n","message":"'n' is a required property"}]}]}`
 	s.post("/schemas", `{"name":"numbered","schema":`+numbered+`}`).want(201)
@@ -246,15 +246,15 @@ func TestCheckedResultIsTheSameEverywhere(t *testing.T) {
 			t.Error(err)
 		}
 		o := done(string(p.Give))
-		o.Result.SchemaValidation, o.Result.RawOutput = json.RawMessage(validation), &said
+		o.Result.SchemaValidation, o.Result.RawOutput = json.RawMessage(validation), &result
 		return o
 	}, echo("tool"))
 	g := s.post("/runs", `{"agent_name":"tool","mode":"sync","output_schema_name":"numbered","parameters":{"give":`+
-		said+`}}`)
+		result+`}}`)
 	out := into[runs.Outcome](g, 200)
-	raw, _ := json.Marshal(said)
+	raw, _ := json.Marshal(result)
 	want := `{"result_type":"procedural","result_text":null,"result_data":` +
-		said + `,"exit_code":0,"schema_validation":` + validation + `,"raw_output":` + string(raw) + `}`
+		result + `,"exit_code":0,"schema_validation":` + validation + `,"raw_output":` + string(raw) + `}`
 	if out.Status != run.Completed || !strings.Contains(g.body, `"result":`+want) {
 		t.Errorf("%s", g.body)
 	}
@@ -297,7 +297,7 @@ func TestAWorkerCannotCompleteByItself(t *testing.T) {
 		strings.Contains(stream.body, `"result_data"`) || strings.Contains(stream.body, run.EventCompleted) {
 		t.Errorf("stream: %s", stream.body)
 	}
-	const say = `{"error":"result_unchecked","message":"The runner itself reported the run as completed, but a ` +
+	const unchecked = `{"error":"result_unchecked","message":"The runner itself reported the run as completed, but a ` +
 		`result with an output schema counts only after a coordinator has checked it; it is not shown"}`
 	list := into[struct{ Runs []run.Run }](s.get("/runs?status=failed"), 200)
 	if len(list.Runs) != 1 {
@@ -306,13 +306,13 @@ func TestAWorkerCannotCompleteByItself(t *testing.T) {
 	r := list.Runs[0]
 	for _, path := range []string{"/runs/" + r.ID, "/runs/" + r.ID + "/wait"} {
 		if g := s.get(path); !strings.Contains(g.body, `"status":"failed"`) ||
-			!strings.Contains(g.body, `"error":`+say) || strings.Contains(g.body, "result_data") {
+			!strings.Contains(g.body, `"error":`+unchecked) || strings.Contains(g.body, "result_data") {
 			t.Errorf("%s: %s", path, g.body)
 		}
 	}
 	literal(t, s.get("/runs/"+r.ID+"/result"), 409, fmt.Sprintf(`{"error":"no_result","message":"Run %s ended as `+
 		`failed and has no result: %s","run_id":"%s","status":"failed","run_error":%s}`,
-		r.ID, strings.TrimSuffix(say[strings.Index(say, "The runner"):], `"}`), r.ID, say))
+		r.ID, strings.TrimSuffix(unchecked[strings.Index(unchecked, "The runner"):], `"}`), r.ID, unchecked))
 	if g := s.get("/sessions/" + r.SessionID + "/status"); !strings.Contains(g.body, `"status":"failed"`) {
 		t.Errorf("%s", g.body)
 	}

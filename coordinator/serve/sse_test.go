@@ -119,7 +119,7 @@ func TestSyncAsAStream(t *testing.T) {
 func TestAStreamShowsItsOwnRun(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	do, free := hold()
+	do, free := blocking()
 	defer free()
 	s.workAs(thinker("brain"), do)
 	s.post("/agents", `{"name":"plain"}`).want(201)

@@ -99,8 +99,8 @@ func TestTrailOutlivesACoordinator(t *testing.T) {
 		p.Entries[0].Actor.Kind != audit.Anonymous {
 		t.Errorf("after its end: %+v", p.Entries)
 	}
-	silent := other.another(func(c *serve.Config) { c.NoAuditStream = true })
-	silent.post("/agents", `{"name":"b"}`).want(201)
+	noStream := other.another(func(c *serve.Config) { c.NoAuditStream = true })
+	noStream.post("/agents", `{"name":"b"}`).want(201)
 	other.post("/agents", `{"name":"c"}`).want(201)
 	natstest.Until(t, "the next entry is there", func() bool { return len(other.trail("action=agent").Entries) == 6 })
 	js, err := jetstream.New(s.nc)
@@ -130,7 +130,7 @@ func TestAFloodOfRefusals(t *testing.T) {
 		s.post("/agents", `{"name":"x"}`, s.read).want(403) // another kind of actor
 		s.post("/login", `{"token":"aot_WRONG"}`).want(401)
 	}
-	told := func(action, by string) (entries, count int) {
+	listed := func(action, by string) (entries, count int) {
 		for cursor := "start"; cursor != ""; {
 			p := s.trail("limit=1000&action="+action+"&actor="+by+"&cursor="+strings.TrimPrefix(cursor, "start"),
 				s.admin)
@@ -142,16 +142,16 @@ func TestAFloodOfRefusals(t *testing.T) {
 		return entries, count
 	}
 	natstest.Until(t, "some are only counted", func() bool {
-		_, many := told("audit.omitted", "unknown")
+		_, many := listed("audit.omitted", "unknown")
 		return many > 0
 	})
-	reads, _ := told("read", "unknown")
-	if logouts, _ := told("logout", "unknown"); reads+logouts < 1000 || reads+logouts > 1100 {
+	reads, _ := listed("read", "unknown")
+	if logouts, _ := listed("logout", "unknown"); reads+logouts < 1000 || reads+logouts > 1100 {
 		t.Errorf("%d refused reads and %d logouts of nobody are told", reads, logouts)
 	}
 	natstest.Until(t, "refusals of a token are told", func() bool {
-		n, _ := told("agent.create", "the-read")
-		logins, _ := told("login", "unknown")
+		n, _ := listed("agent.create", "the-read")
+		logins, _ := listed("login", "unknown")
 		return n == 3 && logins == 3
 	})
 	refused := func() (lines, counted int) {

@@ -28,7 +28,7 @@ type stopped struct {
 	} `json:"open_below"`
 }
 
-const holds = `{"agent_name":"mind","prompt":"hold"}`
+const blockingRun = `{"agent_name":"mind","prompt":"hold"}`
 
 // under is a run of a session's child.
 func under(session, more string) string {
@@ -63,11 +63,11 @@ func TestATreeIsStopped(t *testing.T) {
 			t.Parallel()
 			s := start(t)
 			think(s)
-			top := s.submit(holds)
+			top := s.submit(blockingRun)
 			child := s.submit(under(top.SessionID, callsBack))
 			grandchild := s.submit(under(child.SessionID, callsBack))
 			waits := s.submit(under(child.SessionID, `,"additional_demands":{"tags":["nowhere"]}`))
-			stranger := s.submit(holds)
+			stranger := s.submit(blockingRun)
 			for _, r := range []runs.Accepted{top, child, grandchild, stranger} {
 				s.until(r.RunID, run.Running)
 			}
@@ -312,7 +312,7 @@ func TestInsideAStoppedTree(t *testing.T) {
 		return run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}
 	})
 	s.post("/agents", `{"name":"mind"}`).want(201)
-	top := s.submit(holds)
+	top := s.submit(blockingRun)
 	child := s.submit(under(top.SessionID, ""))
 	grandchild := s.submit(under(child.SessionID, ""))
 	other := s.submit(under(child.SessionID, ""))
@@ -362,12 +362,12 @@ func TestATreeIsStoppedByItsOwn(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	m := think(s)
-	top := s.submit(holds)
+	top := s.submit(blockingRun)
 	mine := bearer(m.token(top.RunID))
-	child := s.submit(holds, mine)
+	child := s.submit(blockingRun, mine)
 	theirs := bearer(m.token(child.RunID))
-	grandchild := s.submit(holds, theirs)
-	stranger := s.submit(holds)
+	grandchild := s.submit(blockingRun, theirs)
+	stranger := s.submit(blockingRun)
 	strange := bearer(m.token(stranger.RunID))
 	s.until(grandchild.RunID, run.Running)
 	for _, tt := range []struct {

@@ -144,10 +144,10 @@ func TestAListIsWatched(t *testing.T) {
 			break
 		}
 	}
-	gone, hangUp2 := s.listen("GET", "/sse/runs", "", "Last-Event-ID: 999999-0")
+	stale, hangUp2 := s.listen("GET", "/sse/runs", "", "Last-Event-ID: 999999-0")
 	defer hangUp2()
-	gap, _ := gone()
-	if init, _ := gone(); gap.name != projection.ItemGap || init.name != projection.ItemInit {
+	gap, _ := stale()
+	if init, _ := stale(); gap.name != projection.ItemGap || init.name != projection.ItemInit {
 		t.Errorf("%v, %v", gap, init)
 	}
 	if g := s.get("/sse/runs?status=nine"); g.want(400)["field"] != "status" {

@@ -62,14 +62,14 @@ func TestClaimedRunIsNotQueuedAgain(t *testing.T) {
 // a runner registers, the dispatcher tries to move the run less and less often, down to once in 10 s.
 func TestMovingARunBacksOff(t *testing.T) {
 	var w dispatch.Wait
-	now, looks := time.Unix(0, 0), []int(nil)
+	now, seconds := time.Unix(0, 0), []int(nil)
 	for ms := 0; ms < 60_000; ms += 100 { // a runner comes ten times a second
 		if w.Move(now.Add(time.Duration(ms) * time.Millisecond)) {
-			looks = append(looks, ms/1000)
+			seconds = append(seconds, ms/1000)
 		}
 	}
-	if want := []int{0, 1, 3, 7, 15, 25, 35, 45, 55}; !slices.Equal(looks, want) {
-		t.Errorf("it was looked at after %v s, want %v", looks, want)
+	if want := []int{0, 1, 3, 7, 15, 25, 35, 45, 55}; !slices.Equal(seconds, want) {
+		t.Errorf("it was looked at after %v s, want %v", seconds, want)
 	}
 }
 

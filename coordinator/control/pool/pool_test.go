@@ -11,7 +11,7 @@ import (
 )
 
 // held is work that lasts until it is let go.
-func held(until chan error) func(context.Context) error {
+func block(until chan error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
 		case err := <-until:
@@ -27,15 +27,15 @@ func TestSameKeyIsNotDoneConcurrently(t *testing.T) {
 		var idle atomic.Int32
 		p := New(Config{Slots: 2, Idle: func() { idle.Add(1) }})
 		first, second := make(chan error), make(chan error)
-		if !p.Go(t.Context(), "a", "", held(first)) || p.Go(t.Context(), "a", "", held(first)) {
+		if !p.Go(t.Context(), "a", "", block(first)) || p.Go(t.Context(), "a", "", block(first)) {
 			t.Error("a is done twice, or not at all")
 		}
-		if !p.Go(t.Context(), "b", "", held(second)) || p.Free("") != 0 || p.Go(t.Context(), "c", "", held(first)) {
+		if !p.Go(t.Context(), "b", "", block(second)) || p.Free("") != 0 || p.Go(t.Context(), "c", "", block(first)) {
 			t.Error("more than there are slots for")
 		}
 		first <- nil
 		synctest.Wait()
-		if idle.Load() != 1 || p.Free("") != 1 || !p.Go(t.Context(), "a", "", held(first)) {
+		if idle.Load() != 1 || p.Free("") != 1 || !p.Go(t.Context(), "a", "", block(first)) {
 			t.Errorf("told %d times, %d free", idle.Load(), p.Free(""))
 		}
 		first <- nil
@@ -85,16 +85,16 @@ func TestGroupLeavesSlotsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Config{Slots: 5, Each: 2})
 		until := make(chan error)
-		begun := map[string]int{}
+		started := map[string]int{}
 		for _, group := range []string{"one", "two", "three"} {
 			for n := range 4 {
-				if p.Go(t.Context(), fmt.Sprint(group, n), group, held(until)) {
-					begun[group]++
+				if p.Go(t.Context(), fmt.Sprint(group, n), group, block(until)) {
+					started[group]++
 				}
 			}
 		}
-		if begun["one"] != 2 || begun["two"] != 2 || begun["three"] != 1 || p.Free("three") != 0 {
-			t.Errorf("begun %v", begun)
+		if started["one"] != 2 || started["two"] != 2 || started["three"] != 1 || p.Free("three") != 0 {
+			t.Errorf("begun %v", started)
 		}
 		close(until)
 		p.Wait()

@@ -74,7 +74,7 @@ func TestUnusedQueuesAreEvicted(t *testing.T) {
 		t.Errorf("a queue goes in which runs wait: %v", err)
 	}
 	for _, name := range waiting {
-		if gone, err := c.Queues.Retire(t.Context(), name); gone || err != nil {
+		if retired, err := c.Queues.Retire(t.Context(), name); retired || err != nil {
 			t.Errorf("a queue goes in which a run waits: %v", err)
 		}
 	}
@@ -199,8 +199,8 @@ func TestConsumersOfRemovedProfilesAreRemoved(t *testing.T) {
 	)
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, a.RunID, r))
 	natstest.Until(t, "its run has ended", func() bool { return c.History.Ended(a.RunID) })
-	own, gone := r.BaseTaskQueues(), runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}.TaskQueue()
-	for _, name := range append(own, gone) {
+	own, retired := r.BaseTaskQueues(), runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}.TaskQueue()
+	for _, name := range append(own, retired) {
 		if _, err := c.Queues.Ensure(t.Context(), name, runnerapi.RoutingKey{Type: run.Procedural}, "",
 			false); err != nil {
 			t.Fatal(err)
@@ -209,10 +209,10 @@ func TestConsumersOfRemovedProfilesAreRemoved(t *testing.T) {
 	names := c.QueueController.Rebuilds()
 	orphans := names.Orphans()
 	names.Sweep(t.Context())
-	if len(orphans) != 1 || orphans[gone].IsZero() {
+	if len(orphans) != 1 || orphans[retired].IsZero() {
 		t.Fatalf("it notes %v", orphans)
 	}
-	orphans[gone] = time.Now().Add(-time.Hour)
+	orphans[retired] = time.Now().Add(-time.Hour)
 	names.Sweep(t.Context())
 	has := func() []string {
 		all, err := c.Bus.ListTaskQueues(t.Context())
@@ -221,12 +221,12 @@ func TestConsumersOfRemovedProfilesAreRemoved(t *testing.T) {
 		}
 		return all
 	}
-	if all := has(); slices.Contains(all, gone) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
+	if all := has(); slices.Contains(all, retired) || !slices.Contains(all, own[0]) || !slices.Contains(all, own[1]) {
 		t.Errorf("there are %q", all)
 	}
-	if _, err := c.Queues.Ensure(t.Context(), gone, runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}, "",
+	if _, err := c.Queues.Ensure(t.Context(), retired, runnerapi.RoutingKey{Type: run.Procedural, Profile: "gone"}, "",
 		false); err != nil ||
-		!slices.Contains(has(), gone) {
+		!slices.Contains(has(), retired) {
 		t.Errorf("it is not made again: %q, %v", has(), err)
 	}
 }

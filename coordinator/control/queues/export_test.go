@@ -30,11 +30,11 @@ func (s *Table) Remember(name string) (again func()) {
 }
 
 // Knows tells what is known of a queue, and how many are closing.
-func (s *Table) Knows(name string) (known, made bool, closing int) {
+func (s *Table) Knows(name string) (exists, made bool, closing int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	_, known = s.all[name]
-	return known, s.made[name] != nil, len(s.closing)
+	_, exists = s.all[name]
+	return exists, s.made[name] != nil, len(s.closing)
 }
 
 // Caller is whose share a queue counts to.
@@ -44,7 +44,7 @@ func (s *Table) Caller(name string) string {
 	return s.all[name].Caller
 }
 
-func (s *Table) Retire(ctx context.Context, name string) (gone bool, err error) {
+func (s *Table) Retire(ctx context.Context, name string) (retired bool, err error) {
 	err = s.retire(ctx, name)
 	_, entry := s.Want(name)
 	return !entry, err

@@ -111,7 +111,7 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 		a, ok := c.History.Active(id)
 		s, err := c.Bus.TaskQueueState(t.Context(), a.Queue)
 		_, _, entry := c.Bus.Bucket(subject.TaskQueues).Get(t.Context(), a.Queue)
-		known, made, closing := c.Queues.Knows(a.Queue)
+		exists, made, closing := c.Queues.Knows(a.Queue)
 		t.Errorf(
 			"coordinator %d: active %t, claimed %t, in %s at %d; consumer %+v %v; entry %v, known %t, "+
 				"made %t, closing %v",
@@ -123,7 +123,7 @@ func stuck(t *testing.T, all []*parts.Coordinator, id string) {
 			s,
 			err,
 			entry,
-			known,
+			exists,
 			made,
 			closing,
 		)
@@ -194,8 +194,8 @@ func TestQueueWithARunIsRestored(t *testing.T) {
 	name := coordinatortest.Active(t, goes, first.RunID, "is queued", coordinatortest.IsQueued).Queue
 	coordinatortest.Finish(t, goes, coordinatortest.Claim(t, goes, first.RunID, r))
 	again := late.Queues.Remember(name)
-	if gone, err := goes.Queues.Retire(t.Context(), name); !gone || err != nil {
-		t.Fatalf("gone %t: %v", gone, err)
+	if retired, err := goes.Queues.Retire(t.Context(), name); !retired || err != nil {
+		t.Fatalf("gone %t: %v", retired, err)
 	}
 	natstest.Until(t, "the other has heard of it", func() bool { return !late.Queues.IsMade(name) })
 	again() // as if it had not

@@ -13,16 +13,16 @@ import (
 // minutes, to the lowest that was announced meanwhile. A coordinator that announces none counts as version 1, and so
 // does a round without answers.
 func TestTheVersionOfAllCoordinators(t *testing.T) {
-	const silent = `{"name":"ao","id":"x","version":"1.0.0","type":"io.nats.micro.v1.ping_response"}`
-	says := func(versions ...int) (all [][]byte) {
+	const noVersion = `{"name":"ao","id":"x","version":"1.0.0","type":"io.nats.micro.v1.ping_response"}`
+	replies := func(versions ...int) (all [][]byte) {
 		for _, n := range versions {
 			if n == 0 {
-				all = append(all, []byte(silent))
+				all = append(all, []byte(noVersion))
 				continue
 			}
 			all = append(
 				all,
-				[]byte(strings.Replace(silent, `{`, `{"metadata":{"`+versionKey+`":"`+strconv.Itoa(n)+`"},`, 1)),
+				[]byte(strings.Replace(noVersion, `{`, `{"metadata":{"`+versionKey+`":"`+strconv.Itoa(n)+`"},`, 1)),
 			)
 		}
 		return all
@@ -33,7 +33,7 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		after time.Duration
-		told  []int
+		shown []int
 		want  int
 	}{
 		{"at the start", 0, []int{3}, 1},
@@ -50,7 +50,7 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 		{"until it is sure", 39 * time.Minute, []int{3, 3}, 3},
 		{"nonsense is 1", 40 * time.Minute, []int{3, -7}, 1},
 	} {
-		if got := records.update(says(tt.told...), now.Add(tt.after), 10*time.Minute); got != tt.want ||
+		if got := records.update(replies(tt.shown...), now.Add(tt.after), 10*time.Minute); got != tt.want ||
 			v.Now() != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
@@ -60,12 +60,12 @@ func TestTheVersionOfAllCoordinators(t *testing.T) {
 // Under an attempt's key coordinators write what the attempt allows, and what all read now.
 func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
 	v := New(Config{Records: 3})
-	for _, tt := range []struct{ all, bound, of, told int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3},
+	for _, tt := range []struct{ all, bound, of, shown int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3},
 		{3, 2, 2, 3}} {
 		v.records.lowest.Store(int64(tt.all))
-		if of, told := v.Of(projection.Active{RecordVersion: tt.bound}), v.records.advertised(); of != tt.of ||
-			told != tt.told {
-			t.Errorf("%+v: got %d, told %d", tt, of, told)
+		if of, shown := v.Of(projection.Active{RecordVersion: tt.bound}), v.records.advertised(); of != tt.of ||
+			shown != tt.shown {
+			t.Errorf("%+v: got %d, advertised %d", tt, of, shown)
 		}
 	}
 }

@@ -304,15 +304,15 @@ func TestASlowReceiver(t *testing.T) {
 }
 
 func TestConnectionErrors(t *testing.T) {
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = gone.Close()
+	_ = closed.Close()
 	rude, _ := plainReceiver(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	for url, want := range map[string]string{
-		"http://" + gone.Addr().String(): "127.0.0.1 refused the connection",
-		rude:                             "127.0.0.1 closed the connection without an answer",
+		"http://" + closed.Addr().String(): "127.0.0.1 refused the connection",
+		rude:                               "127.0.0.1 closed the connection without an answer",
 	} {
 		got := client(t, Config{Policy: loopback}).Deliver(t.Context(), url, "id", at, nil)
 		if got != (Attempt{Reason: want}) {

@@ -89,18 +89,18 @@ func TestSeveralCoordinatorsDeliverAWebhookOnce(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
-	if got := hook(t, c, id); got.Status != run.CallbackWaiting {
+	if got := stateOf(t, c, id); got.Status != run.CallbackWaiting {
 		t.Errorf("before the end: %+v", got)
 	}
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
-	var told struct {
+	natstest.Until(t, "it is delivered", func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })
+	var payload struct {
 		Type string
 		Data run.Run
 	}
-	if err := json.Unmarshal([]byte(to.bodies[0]), &told); err != nil || told.Type != "run.completed" ||
-		told.Data.ID != id ||
-		told.Data.Status != run.Completed {
+	if err := json.Unmarshal([]byte(to.bodies[0]), &payload); err != nil || payload.Type != "run.completed" ||
+		payload.Data.ID != id ||
+		payload.Data.Status != run.Completed {
 		t.Errorf("%v: %s", err, to.bodies[0])
 	}
 	if h := to.got[0].Header; h.Get("webhook-id") != "msg_"+strings.TrimPrefix(id, "run_") ||
@@ -123,7 +123,7 @@ func (r *receiver) session(t *testing.T, c *parts.Coordinator, id string) string
 	return got.SessionID
 }
 
-func hook(t *testing.T, c *parts.Coordinator, id string) run.CallbackState {
+func stateOf(t *testing.T, c *parts.Coordinator, id string) run.CallbackState {
 	t.Helper()
 	r, err := c.Show(t.Context(), id)
 	if err != nil || r.HTTPCallback == nil {
@@ -142,7 +142,7 @@ func TestFailingReceiver(t *testing.T) {
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","callback_url":"`+to.url+`"}`, "").RunID
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
-	natstest.Until(t, "the first try has failed", func() bool { return hook(t, c, id).Tries > 0 })
+	natstest.Until(t, "the first try has failed", func() bool { return stateOf(t, c, id).Tries > 0 })
 	over, err := c.Show(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -154,14 +154,14 @@ func TestFailingReceiver(t *testing.T) {
 	}
 	slow := func() bool { return !time.Now().Before(*got.Next) } // then another try may have been made
 	c = coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
-	if other := hook(t, c, id); (other.Tries != 1 || other.Next == nil || !other.Next.Equal(*got.Next)) && !slow() {
+	if other := stateOf(t, c, id); (other.Tries != 1 || other.Next == nil || !other.Next.Equal(*got.Next)) && !slow() {
 		t.Errorf("another coordinator says %+v, want %+v", other, got)
 	}
 	to.answers(410)
 	if _, err := c.Redeliver(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "it is dead", func() bool { return hook(t, c, id).Status == run.CallbackDead })
+	natstest.Until(t, "it is dead", func() bool { return stateOf(t, c, id).Status == run.CallbackDead })
 	page, err := c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallbackDead}})
 	if err != nil || len(page.Runs) != 1 || page.Runs[0].CallbackURL != to.url {
 		t.Errorf("%+v %v", page, err)
@@ -170,7 +170,7 @@ func TestFailingReceiver(t *testing.T) {
 	if _, err := c.Redeliver(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })
 	if _, err := c.Redeliver(t.Context(), id); fault.KindOf(err) != fault.Conflict {
 		t.Errorf("delivered, and asked for again: %v", err)
 	}
@@ -200,7 +200,8 @@ func TestManyRunsAreDeliveredOnce(t *testing.T) {
 	coordinatortest.Register(t, c, r)
 	ids := many(t, c, r, 60, to.url)
 	for _, id := range ids {
-		natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
+		natstest.Until(t, "it is delivered",
+			func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })
 	}
 	if to.count() != len(ids) {
 		t.Errorf("%d runs, %d requests", len(ids), to.count())
@@ -245,7 +246,7 @@ func TestReservedAttemptIsLeftToItsCoordinator(t *testing.T) {
 		t.Errorf("%d requests, to be made: %v", to.count(), due)
 	}
 	age(t, c, id)
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })
 	if to.count() != 1 {
 		t.Errorf("%d requests", to.count())
 	}
@@ -258,7 +259,7 @@ func TestFinishedAttemptIsNotRepeated(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := many(t, c, r, 1, to.url)[0]
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })
 	session := to.session(t, c, id)
 	// by this process, which did not get to it; by one that died after it
 	for _, wasSeized := range []bool{false, true} {
@@ -294,7 +295,7 @@ func TestStepBeforeTheEndRecordDoesNotBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	coordinatortest.Finish(t, c, coordinatortest.Claim(t, c, id, r))
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
+	natstest.Until(t, "it is delivered", func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })
 	if to.count() != 1 {
 		t.Errorf("%d requests", to.count())
 	}
@@ -319,11 +320,11 @@ func TestUnreadableRunReservesNoAttempt(t *testing.T) {
 func TestHangingReceiverLeavesSlotsForOthers(t *testing.T) {
 	end := make(chan struct{})
 	var hangs atomic.Int32
-	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		hangs.Add(1)
 		<-end
 	}))
-	t.Cleanup(silent.Close)
+	t.Cleanup(hanging.Close)
 	t.Cleanup(func() { close(end) })
 	to := receive(t)
 	patient, err := webhook.New(webhook.Config{Timeout: time.Hour, Policy: webhook.Policy{
@@ -338,10 +339,11 @@ func TestHangingReceiverLeavesSlotsForOthers(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: patient})
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
-	many(t, c, r, 40, silent.URL)
+	many(t, c, r, 40, hanging.URL)
 	natstest.Until(t, "the silent one has its share", func() bool { return hangs.Load() >= webhook.HostTries })
 	for _, id := range many(t, c, r, 5, to.url) {
-		natstest.Until(t, "the other is told", func() bool { return hook(t, c, id).Status == run.CallbackDelivered })
+		natstest.Until(t, "the other is told",
+			func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })
 	}
 	if n := hangs.Load(); n != webhook.HostTries {
 		t.Errorf("%d tries at once to one receiver", n)
@@ -365,9 +367,11 @@ func TestCoordinatorWithoutCallbackHostsReservesNoAttempt(t *testing.T) {
 		run.Accepted{V: run.Version, Spec: spec},
 	)
 	coordinatortest.Finish(t, mute, coordinatortest.Claim(t, mute, spec.ID, r))
-	natstest.Until(t, "it is pending", func() bool { return hook(t, mute, spec.ID).Status == run.CallbackPending })
+	natstest.Until(t, "it is pending",
+		func() bool { return stateOf(t, mute, spec.ID).Status == run.CallbackPending })
 	c := coordinatortest.Start(t, natstest.Open(t, s), parts.Config{Webhooks: local(t)})
-	natstest.Until(t, "it is delivered", func() bool { return hook(t, c, spec.ID).Status == run.CallbackDelivered })
+	natstest.Until(t, "it is delivered",
+		func() bool { return stateOf(t, c, spec.ID).Status == run.CallbackDelivered })
 	m, err := c.Bus.Last(t.Context(), subject.Notified(subject.Partition(spec.SessionID), spec.ID, 1))
 	if err != nil || !strings.Contains(string(m.Body), `"delivered"`) {
 		t.Errorf("the first try: %s %v", m.Body, err)

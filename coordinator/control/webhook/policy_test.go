@@ -15,7 +15,7 @@ func TestCheck(t *testing.T) {
 	off := Policy{Secret: secret}
 	some := Policy{Hosts: []string{"hooks.example.com", "*.Example.org", "192.0.2.7", "93.184.216.34"}}
 	any := Policy{Hosts: []string{"*"}}
-	home := Policy{Hosts: []string{"*"}, Networks: prefixes("10.0.0.0/8", "127.0.0.1/32", "fd00::/8")}
+	private := Policy{Hosts: []string{"*"}, Networks: prefixes("10.0.0.0/8", "127.0.0.1/32", "fd00::/8")}
 	for _, tt := range []struct {
 		policy Policy
 		url    string
@@ -86,15 +86,15 @@ func TestCheck(t *testing.T) {
 		{any, "https://[127.0.0.1]/", "no"},
 		{any, "https://[example.com]/", "no"},
 
-		{home, "http://10.1.2.3:8080/", ""},
-		{home, "http://[::ffff:10.1.2.3]:8080/", ""},
-		{home, "http://[fd00::1]/", ""},
-		{home, "http://receiver:8080/", ""}, // looked at when it is delivered
-		{home, "http://localhost/", ""},
-		{home, "https://10.1.2.3/", ""},
-		{home, "https://192.168.0.1/", "not public"},
-		{home, "http://93.184.216.34/", "https"},
-		{home, "http://[64:ff9b::10.0.0.1]/", "not public"},
+		{private, "http://10.1.2.3:8080/", ""},
+		{private, "http://[::ffff:10.1.2.3]:8080/", ""},
+		{private, "http://[fd00::1]/", ""},
+		{private, "http://receiver:8080/", ""}, // looked at when it is delivered
+		{private, "http://localhost/", ""},
+		{private, "https://10.1.2.3/", ""},
+		{private, "https://192.168.0.1/", "not public"},
+		{private, "http://93.184.216.34/", "https"},
+		{private, "http://[64:ff9b::10.0.0.1]/", "not public"},
 	} {
 		t.Run(tt.url, func(t *testing.T) {
 			err := tt.policy.Check(tt.url)

@@ -19,7 +19,7 @@ import (
 func TestSessionContinuesOnItsHost(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	c := begin(t, b, Config{NoMatch: 4 * time.Second})
+	c := start(t, b, Config{NoMatch: 4 * time.Second})
 	f := newFixture(t, c)
 	there := f.r
 	there.Identity.Hostname, there.Instance = "there", "i2"

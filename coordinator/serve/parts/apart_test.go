@@ -32,7 +32,7 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	f.claim(child.RunID)
 	f.claim(checked.RunID)
 	f.claim(below.RunID)
-	silent := register(t, c, elsewhere("silent", echo("b"))).RunnerID
+	expired := register(t, c, elsewhere("silent", echo("b"))).RunnerID
 
 	one := runner("one", echo("a"))
 	register(t, c, one)
@@ -49,10 +49,10 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 
 	f.end(active(t, c, child.RunID, "is begun", isQueued), results("from below"))
 	natstest.Until(t, "the parent is told", func() bool { return f.call(child.RunID).Status == run.CallbackDelivered })
-	f.offer(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
+	f.report(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
 	natstest.Until(t, "the result is checked", func() bool { return c.History.Ended(checked.RunID) })
 	natstest.Until(t, "the silent runner is removed", func() bool {
-		_, there := c.Registry.Runner(silent)
+		_, there := c.Registry.Runner(expired)
 		return !there
 	})
 	if _, err := c.StopSession(t.Context(), top.SessionID, sessions.Stop{Tree: true}); err != nil {

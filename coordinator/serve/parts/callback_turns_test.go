@@ -14,7 +14,7 @@ import (
 
 // Another coordinator prunes a queue at the moment in which a run is queued there.
 func TestAQueueThatIsDeletedWithARunInItComesBack(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
 	queue := active(t, c, id, "is queued", isQueued).Queue
@@ -35,7 +35,7 @@ func TestAQueueThatIsDeletedWithARunInItComesBack(t *testing.T) {
 // coordinators.
 func TestWaitingRunsAreQueuedInOrder(t *testing.T) {
 	server := natstest.Server(t)
-	one, other := begin(t, natstest.Open(t, server), Config{}), begin(t, natstest.Open(t, server), Config{})
+	one, other := start(t, natstest.Open(t, server), Config{}), start(t, natstest.Open(t, server), Config{})
 	r := talker(t, one)
 	if err := one.Deregister(t.Context(), runnerapi.Deregistration{
 		RunnerID: r.ID(), Instance: r.Instance}); err != nil {
@@ -63,22 +63,22 @@ func TestWaitingRunsAreQueuedInOrder(t *testing.T) {
 // A session continues with a run that was accepted before a runner claimed its first one. If no runner ever does, that
 // run says so.
 func TestTurnBeforeItsSessionIsClaimed(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	resume := func(s runs.Accepted) string {
 		return `{"type":"resume_session","session_id":"` + s.SessionID + `","prompt":"go on"}`
 	}
-	begun, ended := f.start(""), f.start("")
-	next, last, vain := submit(t, c, resume(begun), ""), submit(t, c, resume(begun), ""),
+	claimed, ended := f.start(""), f.start("")
+	next, last, cannotStart := submit(t, c, resume(claimed), ""), submit(t, c, resume(claimed), ""),
 		submit(t, c, resume(ended), "")
-	for _, id := range []string{begun.RunID, next.RunID, last.RunID} {
+	for _, id := range []string{claimed.RunID, next.RunID, last.RunID} {
 		f.ends(id, results("ok"))
 	}
 	if _, err := c.Stop(t.Context(), ended.RunID); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "the turn after it has ended", func() bool { return c.History.Ended(vain.RunID) })
-	r, err := c.Show(t.Context(), vain.RunID)
+	natstest.Until(t, "the turn after it has ended", func() bool { return c.History.Ended(cannotStart.RunID) })
+	r, err := c.Show(t.Context(), cannotStart.RunID)
 	if err != nil || r.Status != run.Failed || r.Error == nil || r.Error.Code != "session_never_began" {
 		t.Errorf("got %+v %v", r, err)
 	}
@@ -87,14 +87,14 @@ func TestTurnBeforeItsSessionIsClaimed(t *testing.T) {
 	waits := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
 	_, err = c.Submit(t.Context(), []byte(resume(waits)), "test", "")
 	wantCode(t, err, "session_never_began")
-	if say := fault.Of(err).Message; !strings.Contains(say, "run "+waits.RunID+" waits for a runner") {
-		t.Errorf("got %q", say)
+	if message := fault.Of(err).Message; !strings.Contains(message, "run "+waits.RunID+" waits for a runner") {
+		t.Errorf("got %q", message)
 	}
 }
 
 // A crash of NATS may take a claim and leave the end record of its runner: that session was claimed all the same.
 func TestATurnAfterALostClaim(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	first := f.start("")
 	next := submit(t, c, `{"type":"resume_session","session_id":"`+first.SessionID+`","prompt":"go on"}`, "")

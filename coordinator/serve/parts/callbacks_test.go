@@ -117,7 +117,7 @@ func broke(message string) run.Outcome {
 }
 
 func TestAnIdleParentIsCalledBackAtOnce(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	for _, tt := range []struct {
 		name, want string
 		how        run.Outcome
@@ -159,7 +159,7 @@ func TestAnIdleParentIsCalledBackAtOnce(t *testing.T) {
 
 // Busy parents: what ends meanwhile comes together when the turn ends, however it ends.
 func TestABusyParentIsCalledBackWhenItsTurnEnds(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	for _, how := range []run.Outcome{results("ok"), broke("no"),
 		{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped")}} {
 		t.Run(string(how.Status), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestABusyParentIsCalledBackWhenItsTurnEnds(t *testing.T) {
 
 func TestEveryEndOfAChildIsReported(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
 	for _, tt := range []struct {
 		name, want string
 		end        func(a runs.Accepted)
@@ -229,18 +229,18 @@ func TestEveryEndOfAChildIsReported(t *testing.T) {
 
 // In a chain the answer that the middle one gives after its callback reaches the top.
 func TestAChainOfThree(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	top := f.start("")
 	f.ends(top.RunID, results("ok"))
 	middle := f.child(top.SessionID)
 	first := f.claim(middle.RunID)
 	leaf := f.child(middle.SessionID)
 	f.end(first, results("waiting for the leaf"))
-	told, prompt := f.turn(top.SessionID)
+	callback, prompt := f.turn(top.SessionID)
 	if !strings.Contains(prompt, "waiting for the leaf") {
 		t.Errorf("got\n%s", prompt)
 	}
-	f.ends(told.Spec.ID, results("ok"))
+	f.ends(callback.Spec.ID, results("ok"))
 	f.ends(leaf.RunID, results("from the leaf"))
 	turn, prompt := f.turn(middle.SessionID)
 	if !strings.Contains(prompt, "from the leaf") || turn.Spec.Mode != run.AsyncCallback ||
@@ -254,7 +254,7 @@ func TestAChainOfThree(t *testing.T) {
 }
 
 func TestAParentThatCannotBeCalledBack(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	tool := runner("tools", echo("tool"))
 	register(t, f.c, tool)
 	answers(t, f.c.bus, tool)
@@ -292,7 +292,7 @@ func TestAParentThatCannotBeCalledBack(t *testing.T) {
 }
 
 func TestAParentThatFailedAndIsResumed(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	first := f.claim(parent.RunID)
 	child := f.child(parent.SessionID)
@@ -317,7 +317,7 @@ func TestAParentThatFailedAndIsResumed(t *testing.T) {
 
 // A coordinator that is a moment behind calls nobody back twice (decision 0014).
 func TestAStaleLookupCallsNobodyBackTwice(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	turn := f.claim(parent.RunID)
 	a, b := f.child(parent.SessionID), f.child(parent.SessionID)
@@ -329,9 +329,9 @@ func TestAStaleLookupCallsNobodyBackTwice(t *testing.T) {
 	f.end(turn, results("ok"))
 	f.ends(b.RunID, results("b"))
 	f.ends(again.RunID, results("ok"))
-	told, _ := f.turn(parent.SessionID)
-	f.ends(told.Spec.ID, results("ok"))
-	f.cannotTell(stale)
+	callback, _ := f.turn(parent.SessionID)
+	f.ends(callback.Spec.ID, results("ok"))
+	f.refusesCallback(stale)
 	if runs := f.c.History.RunsOf(parent.SessionID); len(runs) != 3 {
 		t.Errorf("%d runs of the parent", len(runs))
 	}
@@ -340,22 +340,22 @@ func TestAStaleLookupCallsNobodyBackTwice(t *testing.T) {
 // TestALookupBeforeTheLastTurnCallsNobodyBack: a callback may wait for room. Whom the turn answers to, and how, the
 // session's last run decides.
 func TestALookupBeforeTheLastTurnCallsNobodyBack(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	top, parent := f.start(""), f.start("")
 	f.ends(top.RunID, results("ok"))
 	f.ends(parent.RunID, results("ok"))
-	release := holdAll(t, f.c, f.c.Telling.Pool)
+	release := occupyPool(t, f.c, f.c.Telling.Pool)
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, results("from below"))
-	look, ok := f.c.History.DueCallback(parent.SessionID)
+	due, ok := f.c.History.DueCallback(parent.SessionID)
 	if !ok {
 		t.Fatal("no callback of the parent is due")
 	}
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on","mode":"async_callback",`+
 		`"parent_session_id":"`+top.SessionID+`"}`, "")
 	f.ends(again.RunID, results("ok"))
-	if told, err := f.c.Telling.Deliver(t.Context(), look); !errors.Is(err, bus.ErrTaken) {
-		t.Errorf("told %d, %v", told, err)
+	if callback, err := f.c.Telling.Deliver(t.Context(), due); !errors.Is(err, bus.ErrTaken) {
+		t.Errorf("told %d, %v", callback, err)
 	}
 	release()
 	turn, _ := f.turn(parent.SessionID)
@@ -366,7 +366,7 @@ func TestALookupBeforeTheLastTurnCallsNobodyBack(t *testing.T) {
 
 // A turn that ended unclaimed has delivered nothing.
 func TestAnUnclaimedTurnIsPendingAgain(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
@@ -407,7 +407,7 @@ func TestEndWhileNoCoordinatorRuns(t *testing.T) {
 	put(t, b, subject.Ended(subject.Partition(child.Spec.SessionID), child.Spec.ID, child.Key),
 		run.Ended{V: run.Version, SessionID: child.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1,
 			Status: run.Completed, Result: &run.Result{Type: run.Autonomous, Text: &text}, At: time.Now()})
-	f.c = begin(t, natstest.Open(t, s), Config{})
+	f.c = start(t, natstest.Open(t, s), Config{})
 	if _, prompt := f.turn(parent.SessionID); !strings.Contains(prompt, text) {
 		t.Errorf("got\n%s", prompt)
 	}
@@ -416,22 +416,22 @@ func TestEndWhileNoCoordinatorRuns(t *testing.T) {
 // A hundred children end at once, under three coordinators: each is delivered exactly once.
 func TestAHundredChildren(t *testing.T) {
 	s := natstest.Server(t)
-	f := newFixture(t, begin(t, natstest.Open(t, s), Config{}))
+	f := newFixture(t, start(t, natstest.Open(t, s), Config{}))
 	for range 2 {
-		begin(t, natstest.Open(t, s), Config{})
+		start(t, natstest.Open(t, s), Config{})
 	}
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	var children []runs.Accepted
-	var begun []projection.Active
+	var claimed []projection.Active
 	for range 100 {
 		children = append(children, f.child(parent.SessionID))
 	}
 	for _, a := range children {
-		begun = append(begun, f.claim(a.RunID))
+		claimed = append(claimed, f.claim(a.RunID))
 	}
 	var wg sync.WaitGroup
-	for i, a := range begun {
+	for i, a := range claimed {
 		wg.Go(func() {
 			text := fmt.Sprint("answer ", i)
 			body, _ := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(),
@@ -445,20 +445,20 @@ func TestAHundredChildren(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	told := map[string]int{}
+	callback := map[string]int{}
 	turns := 0
-	for len(told) < len(children) {
+	for len(callback) < len(children) {
 		turn, prompt := f.turn(parent.SessionID)
 		turns++
 		for _, a := range children {
-			told[a.SessionID] += strings.Count(prompt, a.SessionID)
-			if told[a.SessionID] == 0 {
-				delete(told, a.SessionID)
+			callback[a.SessionID] += strings.Count(prompt, a.SessionID)
+			if callback[a.SessionID] == 0 {
+				delete(callback, a.SessionID)
 			}
 		}
 		f.ends(turn.Spec.ID, results("ok"))
 	}
-	for id, n := range told {
+	for id, n := range callback {
 		if n != 1 {
 			t.Errorf("child %s was told %d times", id, n)
 		}
@@ -471,7 +471,7 @@ func TestAHundredChildren(t *testing.T) {
 
 // An agent that is inactive by now still gets its children's results, as it was.
 func TestAnInactiveParentIsCalledBack(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	child := f.claim(f.child(parent.SessionID).RunID)
@@ -487,7 +487,7 @@ func TestAnInactiveParentIsCalledBack(t *testing.T) {
 
 // What does not fit into one turn comes in several, and a single child that does not is cut visibly.
 func TestLargeResults(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
 	parent := f.start("")
 	turn := f.claim(parent.RunID)
 	var children []runs.Accepted
@@ -517,7 +517,7 @@ func TestLargeResults(t *testing.T) {
 }
 
 func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
@@ -532,7 +532,7 @@ func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
 }
 
 // cannotTell has who acts on an old look be refused by the stream, too.
-func (f fixture) cannotTell(o projection.PendingCallback) {
+func (f fixture) refusesCallback(o projection.PendingCallback) {
 	f.Helper()
 	turn, err := f.c.Telling.Prepare(f.Context(), o)
 	if err != nil {

@@ -32,7 +32,7 @@ func reconnectable(t *testing.T) (c *Coordinator, renew func(), js jetstream.Jet
 	if err != nil {
 		t.Fatal(err)
 	}
-	return begin(t, b, Config{}), func() {
+	return start(t, b, Config{}), func() {
 		t.Helper()
 		was := b.Reconnects()
 		if err := nc.ForceReconnect(); err != nil {

@@ -25,7 +25,7 @@ func TestWorkersReadOnlyTheirOwnRecords(t *testing.T) {
 	if err := b.Setup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	begin(t, b, Config{})
+	start(t, b, Config{})
 	w, err := bus.Open(natstest.Conn(t, server), bus.Config{Confined: true, Log: natstest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestWorkersReadOnlyTheirOwnRecords(t *testing.T) {
 func TestRegistrationMustMatchItsSubject(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	c := begin(t, b, Config{})
+	c := start(t, b, Config{})
 	for _, tt := range []struct {
 		subject    string
 		credential string
@@ -101,7 +101,7 @@ func TestRefusedWorkersAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := natstest.Bus(t)
-	begin(t, b, Config{Audit: log})
+	start(t, b, Config{Audit: log})
 	r := runner("i")
 	for _, ask := range []struct {
 		subject string

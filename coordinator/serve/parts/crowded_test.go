@@ -23,10 +23,10 @@ import (
 
 // holdBatches takes all places that NATS has for batches, and keeps them, until the test ends: as a worker may, and
 // commits none.
-func holdBatches(t *testing.T, s *embed.Server) {
+func occupyBatches(t *testing.T, s *embed.Server) {
 	t.Helper()
 	others := natstest.Conn(t, s)
-	hold := func() error {
+	openBatches := func() error {
 		for n := range 60 {
 			m := nats.NewMsg(subject.Ended("1", "run_"+strconv.Itoa(n), rand.Text()))
 			m.Header = nats.Header{"Nats-Batch-Id": {rand.Text()}, "Nats-Batch-Sequence": {"1"}}
@@ -43,7 +43,7 @@ func holdBatches(t *testing.T, s *embed.Server) {
 			t.Error(err)
 		}
 	}
-	if err := hold(); err != nil {
+	if err := openBatches(); err != nil {
 		t.Fatal(err)
 	}
 	taken()
@@ -57,7 +57,7 @@ func holdBatches(t *testing.T, s *embed.Server) {
 			case <-stop:
 				return
 			case <-tick.C:
-				if err := hold(); err != nil {
+				if err := openBatches(); err != nil {
 					return
 				}
 			}
@@ -71,9 +71,9 @@ func holdBatches(t *testing.T, s *embed.Server) {
 func TestExhaustedBatchesDelayNobody(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
-	c := begin(t, natstest.Open(t, s), Config{})
+	c := start(t, natstest.Open(t, s), Config{})
 	f := newFixture(t, c)
-	begin(t, natstest.Open(t, s), Config{})
+	start(t, natstest.Open(t, s), Config{})
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	child, lost := f.claim(f.child(parent.SessionID).RunID), f.claim(f.start(mustBe).RunID)
@@ -82,7 +82,7 @@ func TestExhaustedBatchesDelayNobody(t *testing.T) {
 	for range 3 {
 		late = append(late, f.start(`,"additional_demands":{"tags":["late"]}`))
 	}
-	holdBatches(t, s)
+	occupyBatches(t, s)
 	within := func(what string, do func()) {
 		t.Helper()
 		began := time.Now()

@@ -32,9 +32,9 @@ func noRequestWaits(t *testing.T, other int) {
 	c, end := ending(t, p.Bus(t))
 	r := talker(t, c)
 	start := func() runs.Accepted { return submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "") }
-	waits, cancelled, deleted, begun := start(), start(), start(), start()
+	waits, cancelled, deleted, claimed := start(), start(), start(), start()
 	finish(t, c, claim(t, c, deleted.RunID, r))
-	claim(t, c, begun.RunID, r)
+	claim(t, c, claimed.RunID, r)
 	end() // its projection stands still, as if NATS were away between the write and what follows from it
 
 	part := subject.Partition
@@ -53,8 +53,8 @@ func noRequestWaits(t *testing.T, other int) {
 			func(c *Coordinator) error { return c.DeleteSession(t.Context(), deleted.SessionID) }, fault.NotFound},
 		{"stop of a waiting run", subject.Ended(part(waits.SessionID), waits.RunID, "*"),
 			func(c *Coordinator) error { _, err := c.Stop(t.Context(), waits.RunID); return err }, 0},
-		{"stop of a begun run", subject.Stopping(part(begun.SessionID), begun.RunID),
-			func(c *Coordinator) error { _, err := c.Stop(t.Context(), begun.RunID); return err }, 0},
+		{"stop of a begun run", subject.Stopping(part(claimed.SessionID), claimed.RunID),
+			func(c *Coordinator) error { _, err := c.Stop(t.Context(), claimed.RunID); return err }, 0},
 	}
 	writers = slices.Delete(writers, other, other+1)
 	elsewhere := p.Bus(t)

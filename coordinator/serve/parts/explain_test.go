@@ -33,20 +33,20 @@ func explained(t *testing.T, c *Coordinator, id string) explain.Explanation {
 }
 
 // story is what happened, in words, and the detail of the last step of a kind.
-func story(e explain.Explanation) (words string, last map[string]string) {
+func story(e explain.Explanation) (steps string, last map[string]string) {
 	last = map[string]string{}
 	for _, s := range e.Story {
-		words += " " + s.What
+		steps += " " + s.What
 		last[s.What] = s.Detail
 	}
-	return strings.TrimSpace(words), last
+	return strings.TrimSpace(steps), last
 }
 
 // TestExplainASessionWithoutItsHost: what it bound, and where it waits for.
 func TestExplainASessionWithoutItsHost(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	c := begin(t, b, Config{NoMatch: time.Minute})
+	c := start(t, b, Config{NoMatch: time.Minute})
 	f := newFixture(t, c)
 	first := f.start("")
 	a := f.claim(first.RunID)
@@ -55,10 +55,10 @@ func TestExplainASessionWithoutItsHost(t *testing.T) {
 			RunnerID: f.r.ID(), Attempt: 1, ExecutorSessionID: "private", Hostname: "here", Profile: "mind",
 			At: time.Now()})
 	f.end(a, results("one"))
-	words, last := story(explained(t, c, first.RunID))
-	if words != "accepted queued claimed bound completed" ||
+	steps, last := story(explained(t, c, first.RunID))
+	if steps != "accepted queued claimed bound completed" ||
 		last["bound"] != "its session is stored only on host here, profile mind" {
-		t.Errorf("%s: %q", words, last["bound"])
+		t.Errorf("%s: %q", steps, last["bound"])
 	}
 	if err := c.Deregister(t.Context(), runnerapi.Deregistration{
 		RunnerID: f.r.ID(), Instance: f.r.Instance}); err != nil {
@@ -85,7 +85,7 @@ func TestExplainCallbacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := begin(t, natstest.Bus(t), Config{Webhooks: receivers})
+	c := start(t, natstest.Bus(t), Config{Webhooks: receivers})
 	f := newFixture(t, c)
 	parent := f.start("")
 	f.ends(parent.RunID, results("well"))
@@ -98,13 +98,13 @@ func TestExplainCallbacks(t *testing.T) {
 		return err == nil && r.HTTPCallback != nil && r.HTTPCallback.Tries > 0
 	})
 	e := explained(t, c, child.RunID)
-	words, last := story(e)
-	if strings.Count(words, " webhook") == 2 { // the next try is made 5 s later: a slow machine sees it
-		words = strings.TrimSuffix(words, " webhook")
+	steps, last := story(e)
+	if strings.Count(steps, " webhook") == 2 { // the next try is made 5 s later: a slow machine sees it
+		steps = strings.TrimSuffix(steps, " webhook")
 	}
-	if words != "accepted queued claimed completed callback webhook" &&
-		words != "accepted queued claimed completed webhook callback" {
-		t.Errorf("the child: %s", words)
+	if steps != "accepted queued claimed completed callback webhook" &&
+		steps != "accepted queued claimed completed webhook callback" {
+		t.Errorf("the child: %s", steps)
 	}
 	if last["callback"] != "run "+turn.Spec.ID+" reports its end to the parent session "+parent.SessionID ||
 		!strings.HasPrefix(last["webhook"], "a delivery of the webhook failed: 503: ") ||
@@ -114,17 +114,17 @@ func TestExplainCallbacks(t *testing.T) {
 	if raw, _ := json.Marshal(e); strings.Contains(string(raw), to.URL) {
 		t.Errorf("where to is shown: %s", raw)
 	}
-	words, last = story(explained(t, c, turn.Spec.ID))
-	if !strings.HasPrefix(words, "callback accepted") || last["callback"] != "this turn reports to its session that "+
+	steps, last = story(explained(t, c, turn.Spec.ID))
+	if !strings.HasPrefix(steps, "callback accepted") || last["callback"] != "this turn reports to its session that "+
 		"1 run ended" {
-		t.Errorf("the turn: %s %v", words, last)
+		t.Errorf("the turn: %s %v", steps, last)
 	}
 }
 
 // TestExplainManyAttempts: a story is bounded, however often a run was claimed, and both of its ends are right.
 func TestExplainManyAttempts(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	acc := f.start(`,"max_attempts":100`)
 	part := subject.Partition(acc.SessionID)
@@ -161,14 +161,14 @@ func TestExplainManyAttempts(t *testing.T) {
 			failed[s.Detail[:len("try 1")+1]] = true
 		}
 	}
-	words, last := story(e)
+	steps, last := story(e)
 	if len(failed) != 20 || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] ||
 		!failed["try 30"] {
 		t.Errorf("told of: %v", failed)
 	}
-	if strings.Count(words, "left_out") != 1 || last["left_out"] != "the steps between the first attempts and "+
+	if strings.Count(steps, "left_out") != 1 || last["left_out"] != "the steps between the first attempts and "+
 		"attempt 13" || e.WaitsFor.Reason != "retry_pause" {
-		t.Errorf("%s: %v", words, last)
+		t.Errorf("%s: %v", steps, last)
 	}
 	if raw, _ := json.Marshal(e); strings.Contains(string(raw), "secret") ||
 		strings.Contains(string(raw), c.keys.Of(acc.RunID, attempts)) {
@@ -180,7 +180,7 @@ func TestExplainManyAttempts(t *testing.T) {
 // under its key is described. A worker of that version writes all its records so.
 func TestExplainAnAttemptAboveItsVersion(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	for _, claims := range []int{run.Version, 99} {
 		acc := f.start(`,"max_attempts":2`)
@@ -194,11 +194,11 @@ func TestExplainAnAttemptAboveItsVersion(t *testing.T) {
 		if err := c.reads.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		words, last := story(explained(t, c, acc.RunID))
+		steps, last := story(explained(t, c, acc.RunID))
 		if why := last["attempt_failed"]; !strings.Contains(why, "in a newer version") ||
 			!strings.HasSuffix(why, "(record_version); attempt 2 follows after 1s") ||
-			strings.Count(words, "attempt_failed") != 1 {
-			t.Errorf("claimed in version %d: %s: %q", claims, words, why)
+			strings.Count(steps, "attempt_failed") != 1 {
+			t.Errorf("claimed in version %d: %s: %q", claims, steps, why)
 		}
 		if claims != run.Version && last["claimed"] != "" {
 			t.Errorf("a record that is not read is told: %q", last["claimed"])
@@ -209,16 +209,16 @@ func TestExplainAnAttemptAboveItsVersion(t *testing.T) {
 // TestExplainAMovedRun: its queue is no longer served, and another is.
 func TestExplainAMovedRun(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	acc := f.start("")
 	a := active(t, c, acc.RunID, "is queued", isQueued)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1),
 		run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
 	active(t, c, acc.RunID, "has moved", func(a projection.Active) bool { return strings.HasSuffix(a.Queue, "abcdef") })
-	words, last := story(explained(t, c, acc.RunID))
-	if !strings.HasPrefix(words, "accepted queued moved") || !strings.Contains(last["moved"], "in queue autonomous.") {
-		t.Errorf("%s: %v", words, last)
+	steps, last := story(explained(t, c, acc.RunID))
+	if !strings.HasPrefix(steps, "accepted queued moved") || !strings.Contains(last["moved"], "in queue autonomous.") {
+		t.Errorf("%s: %v", steps, last)
 	}
 }
 
@@ -226,16 +226,16 @@ func TestExplainAMovedRun(t *testing.T) {
 func TestExplainWithoutNATS(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
-	c := begin(t, p.Bus(t), Config{})
+	c := start(t, p.Bus(t), Config{})
 	f := newFixture(t, c)
-	begun, waits := f.start(""), f.start("")
-	f.claim(begun.RunID)
+	claimed, waits := f.start(""), f.start("")
+	f.claim(claimed.RunID)
 	p.Kill()
 	natstest.Until(t, "that is noticed", func() bool { return !c.bus.Connected() })
-	for id, want := range map[string]string{begun.RunID: "accepted claimed", waits.RunID: "accepted"} {
+	for id, want := range map[string]string{claimed.RunID: "accepted claimed", waits.RunID: "accepted"} {
 		e := explained(t, c, id)
-		if words, _ := story(e); words != want || !strings.Contains(e.Incomplete, "NATS does not answer") {
-			t.Errorf("%s, want %s; %q", words, want, e.Incomplete)
+		if steps, _ := story(e); steps != want || !strings.Contains(e.Incomplete, "NATS does not answer") {
+			t.Errorf("%s, want %s; %q", steps, want, e.Incomplete)
 		}
 		if e.WaitsFor.Reason != "coordinator_not_ready" || e.WaitsFor.Message == "" ||
 			!strings.Contains(e.Summary, "This coordinator is not ready: NATS is not reachable") {
@@ -248,21 +248,21 @@ func TestExplainWithoutNATS(t *testing.T) {
 // attempt that another follows, and once the index has it the run is explained by that.
 func TestExplainWhatHasJustHappened(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	acc := f.start("")
 	a := f.claim(acc.RunID)
-	known := c.History.Seq()
+	read := c.History.Seq()
 	before, err := c.History.Trace(t.Context(), acc.RunID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.end(a, results("one"))
 	behind := *c.Explainer
-	behind.History = stale{behind.History, before, known}
+	behind.History = stale{behind.History, before, read}
 	e, err := behind.Explain(t.Context(), acc.RunID, false)
-	if words, _ := story(e); err != nil || words != "accepted queued claimed" {
-		t.Errorf("%v: %s", err, words)
+	if steps, _ := story(e); err != nil || steps != "accepted queued claimed" {
+		t.Errorf("%v: %s", err, steps)
 	}
 	e = explained(t, c, acc.RunID)
 	if !strings.HasPrefix(e.Summary, "It completed ") || e.WaitsFor != nil {

@@ -62,7 +62,7 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)
 	c, end := ending(t, natstest.Open(t, s))
-	other := begin(t, natstest.Open(t, s), Config{})
+	other := start(t, natstest.Open(t, s), Config{})
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	natstest.Until(t, "the other coordinator knows it", func() bool { return len(other.Runners()) == 1 })
@@ -71,7 +71,7 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 	natstest.Until(t, "the other coordinator has read that it left", func() bool { return len(other.Runners()) == 0 })
 	ids = append(ids, submit(t, other, `{"agent_name":"a"}`, "").RunID)
 	end()
-	c = begin(t, natstest.Open(t, s), Config{})
+	c = start(t, natstest.Open(t, s), Config{})
 	ids = append(ids, submit(t, c, `{"agent_name":"a"}`, "").RunID)
 	if n := len(c.Runners()); n != 0 {
 		t.Errorf("%d runners are shown", n)
@@ -97,7 +97,7 @@ func TestAnAgentOutlivesItsLastRunner(t *testing.T) {
 // A runner that was asked to end drains until it has: readers see it, its identity is free, its agents stay.
 func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	farewell(t, c, one, true)
@@ -130,18 +130,18 @@ func TestARunnerThatFinishesIsShownAsDraining(t *testing.T) {
 // A worker of an older version deregisters once, when it is asked to end, and sends heartbeats until it has.
 func TestOldWorkerDrainsAfterDeregistering(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{Lease: 2 * time.Second})
+	c := start(t, natstest.Bus(t), Config{Lease: 2 * time.Second})
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	bye(t, c, one)
-	beat := runnerapi.Heartbeat{RunnerID: one.ID(), Instance: "one", Draining: true}
-	if r, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), beat); err != nil || !r.Known || r.Superseded ||
+	heartbeat := runnerapi.Heartbeat{RunnerID: one.ID(), Instance: "one", Draining: true}
+	if r, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), heartbeat); err != nil || !r.Known || r.Superseded ||
 		shownAs(c) != runnerapi.Draining {
 		t.Errorf("answered %+v, it is shown as %q", r, shownAs(c))
 	}
 	natstest.Until(t, "it is gone", func() bool { return shownAs(c) == "" })
-	beat.Draining = false // no farewell of its own: it was taken for gone, and is to register again
-	if r, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), beat); err != nil || r.Known || r.Superseded {
+	heartbeat.Draining = false // no farewell of its own: it was taken for gone, and is to register again
+	if r, err := c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), heartbeat); err != nil || r.Known || r.Superseded {
 		t.Errorf("answered %+v", r)
 	}
 	submit(t, c, `{"agent_name":"a"}`, "")
@@ -150,7 +150,7 @@ func TestOldWorkerDrainsAfterDeregistering(t *testing.T) {
 // One that is killed while it drains has left, too.
 func TestADrainingRunnerThatIsKilledHasLeft(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{Lease: time.Second})
+	c := start(t, natstest.Bus(t), Config{Lease: time.Second})
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	farewell(t, c, one, true)
@@ -176,10 +176,10 @@ func TestAnUpgradeChangesADefinition(t *testing.T) {
 
 func upgradeWithAnotherDefinition(t *testing.T, drains bool) {
 	s := natstest.Server(t)
-	c := begin(t, natstest.Open(t, s), Config{})
+	c := start(t, natstest.Open(t, s), Config{})
 	one := runner("one", numbered("a", "n"), echo("same"))
 	register(t, c, one)
-	begun := claim(t, c, submit(t, c, `{"agent_name":"a","parameters":{"n":1}}`, "").RunID, one)
+	claimed := claim(t, c, submit(t, c, `{"agent_name":"a","parameters":{"n":1}}`, "").RunID, one)
 	queued := submit(t, c, `{"agent_name":"a","parameters":{"n":2}}`, "").RunID
 	active(t, c, queued, "is queued", isQueued)
 	after := numbered("a", "n")
@@ -218,12 +218,12 @@ func upgradeWithAnotherDefinition(t *testing.T, drains bool) {
 		t.Errorf("%+v %v", r, err)
 	}
 	finish(t, c, claim(t, c, same, two))
-	if now, ok := c.History.Active(begun.Spec.ID); !ok || now.Spec.Owner != begun.Spec.Owner || now.Claim == nil {
+	if now, ok := c.History.Active(claimed.Spec.ID); !ok || now.Spec.Owner != claimed.Spec.Owner || now.Claim == nil {
 		t.Errorf("what was begun: %+v", now)
 	}
-	finish(t, c, begun)
-	late := begin(t, natstest.Open(t, s), Config{}) // who reads it all later says the same
-	for _, id := range []string{queued, fits, same, begun.Spec.ID} {
+	finish(t, c, claimed)
+	late := start(t, natstest.Open(t, s), Config{}) // who reads it all later says the same
+	for _, id := range []string{queued, fits, same, claimed.Spec.ID} {
 		if r, err := late.Show(t.Context(), id); err != nil || r.Status != run.Completed {
 			t.Errorf("%+v %v", r, err)
 		}
@@ -234,7 +234,7 @@ func upgradeWithAnotherDefinition(t *testing.T, drains bool) {
 // back completes, from whichever queue a runner takes it. The first queue has the first definition.
 func TestADefinitionThatIsChangedBack(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
@@ -262,7 +262,7 @@ func TestADefinitionThatIsChangedBack(t *testing.T) {
 // A body that is too large for a record goes on with the new definition like any other.
 func TestALargeRunIsRenewed(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	part := `"` + strings.Repeat("x", run.MaxInline/4) + `"` // what one argument holds
 	wide := `"a":` + part + `,"b":` + part + `,"c":` + part + `,"d":` + part
 	one := runner("one", echo("a"))
@@ -284,7 +284,7 @@ func TestALargeRunIsRenewed(t *testing.T) {
 // changes.
 func TestARunThatNoCommandLineHoldsIsNotRenewed(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	one := runner("one", echo("a"))
 	register(t, c, one)
 	bye(t, c, one)

@@ -36,7 +36,7 @@ func (i *impatient) Callbacks(ctx context.Context, q projection.Query) (projecti
 // or redelivered.
 func TestBulkSelectionEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	r := runner("one", echo("a"))
 	register(t, c, r)
 	const all = 4

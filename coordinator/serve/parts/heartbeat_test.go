@@ -14,14 +14,14 @@ import (
 // attempt has. No runner can report the idle sessions of another one.
 func TestHeartbeatRenewsProvenAttempts(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	r := runner("one", echo("a"))
 	id := register(t, c, r).RunnerID
 	waits := active(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, "is queued", isQueued)
-	begun := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, r)
+	claimed := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, r)
 	made := make([]runnerapi.Attempt, runnerapi.MaxHeartbeatAttempts)
 	for i := range made {
-		made[i] = runnerapi.Attempt{RunID: []string{waits.Spec.ID, begun.Spec.ID}[i%2], Key: fmt.Sprint(i)}
+		made[i] = runnerapi.Attempt{RunID: []string{waits.Spec.ID, claimed.Spec.ID}[i%2], Key: fmt.Sprint(i)}
 	}
 	made[0].Key = ""
 	for _, who := range []string{id, "rnr_unknown"} {
@@ -39,30 +39,30 @@ func TestHeartbeatRenewsProvenAttempts(t *testing.T) {
 	sent := time.Now()
 	c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: "rnr_unknown", Instance: "one",
 		Attempts: []runnerapi.Attempt{
-			{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: begun.Spec.ID, Key: begun.Key},
+			{RunID: waits.Spec.ID, Key: waits.Key}, {RunID: claimed.Spec.ID, Key: claimed.Key},
 		}})
 	c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
-	if seen, _, _ := c.Hearing.Of(begun.Key); c.Hearing.NotHeard(waits.Key) || seen.Before(sent) {
+	if seen, _, _ := c.Hearing.Of(claimed.Key); c.Hearing.NotHeard(waits.Key) || seen.Before(sent) {
 		t.Errorf("the right keys do not count: %v, %t", seen, c.Hearing.NotHeard(waits.Key))
 	}
 
-	finish(t, c, begun)
+	finish(t, c, claimed)
 	other := runner("two")
 	other.Hostname = "there"
 	register(t, c, other)
 	for _, tt := range []struct {
 		runner string
 		want   []string
-	}{{id, []string{begun.Spec.SessionID}}, {other.ID(), nil}, {"rnr_unknown", nil}} {
+	}{{id, []string{claimed.Spec.SessionID}}, {other.ID(), nil}, {"rnr_unknown", nil}} {
 		c.History.ExpireIdle(0)
 		instance := map[string]string{other.ID(): "two"}[tt.runner]
 		if instance == "" {
 			instance = "one"
 		}
 		c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: tt.runner, Instance: instance,
-			Idle: []string{begun.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
+			Idle: []string{claimed.Spec.SessionID, "ses_none", waits.Spec.SessionID}})
 		var idle []string
-		for _, session := range []string{begun.Spec.SessionID, waits.Spec.SessionID} {
+		for _, session := range []string{claimed.Spec.SessionID, waits.Spec.SessionID} {
 			if s, err := c.History.Session(t.Context(), session); err == nil && s.Status == "idle" {
 				idle = append(idle, session)
 			}

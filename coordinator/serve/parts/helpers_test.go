@@ -24,14 +24,14 @@ import (
 
 // begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says
 // when.
-func begin(t testing.TB, b *bus.Bus, cfg Config) *Coordinator {
+func start(t testing.TB, b *bus.Bus, cfg Config) *Coordinator {
 	t.Helper()
-	c, _ := beginFor(t, b, cfg)
+	c, _ := startStoppable(t, b, cfg)
 	return c
 }
 
 // beginFor is begin of one that may end before the test.
-func beginFor(t testing.TB, b *bus.Bus, cfg Config) (c *Coordinator, end func()) {
+func startStoppable(t testing.TB, b *bus.Bus, cfg Config) (c *Coordinator, end func()) {
 	t.Helper()
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
 	c = New(cfg)
@@ -60,14 +60,14 @@ func launch(t testing.TB, c *Coordinator) (end func()) {
 var lives sync.Map
 
 // holdAll takes all of a coordinator's pool until it is let go, or the coordinator ends.
-func holdAll(t *testing.T, c *Coordinator, p *pool.Pool) (release func()) {
+func occupyPool(t *testing.T, c *Coordinator, p *pool.Pool) (release func()) {
 	t.Helper()
 	life, ok := lives.Load(c)
 	if !ok {
 		t.Fatal("nobody runs this coordinator")
 	}
 	until := make(chan struct{})
-	held := func(ctx context.Context) error {
+	wait := func(ctx context.Context) error {
 		select {
 		case <-until:
 		case <-ctx.Done():
@@ -76,7 +76,7 @@ func holdAll(t *testing.T, c *Coordinator, p *pool.Pool) (release func()) {
 	}
 	for n := range p.Slots {
 		natstest.Until(t, "there is a slot",
-			func() bool { return p.Go(life.(context.Context), fmt.Sprint("held ", n), "", held) })
+			func() bool { return p.Go(life.(context.Context), fmt.Sprint("held ", n), "", wait) })
 	}
 	return sync.OnceFunc(func() { close(until) })
 }

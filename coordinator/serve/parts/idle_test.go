@@ -19,10 +19,10 @@ import (
 func TestIdleSessions(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	c := begin(t, b, Config{Lease: 6 * time.Second})
+	c := start(t, b, Config{Lease: 6 * time.Second})
 	r := runner("one", echo("e"))
 	id := register(t, c, r).RunnerID
-	beat := func(sessions ...string) runnerapi.HeartbeatReply {
+	heartbeatOf := func(sessions ...string) runnerapi.HeartbeatReply {
 		return heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "one", Idle: sessions})
 	}
 	good, bad := submit(t, c, `{"agent_name":"e","parameters":{}}`, ""),
@@ -53,7 +53,7 @@ func TestIdleSessions(t *testing.T) {
 		}
 	}
 	first, other := claim(t, c, good.RunID, r), claim(t, c, bad.RunID, r)
-	beat(good.SessionID, bad.SessionID) // before the end record
+	heartbeatOf(good.SessionID, bad.SessionID) // before the end record
 	is(good.SessionID, "running")
 	finish(t, c, first)
 	put(t, b, subject.Ended(subject.Partition(bad.SessionID), bad.RunID, other.Key),
@@ -62,15 +62,15 @@ func TestIdleSessions(t *testing.T) {
 	natstest.Until(t, "the other has ended", func() bool { return c.History.Ended(bad.RunID) })
 	is(good.SessionID, "idle")
 	is(bad.SessionID, "failed")
-	beat()
+	heartbeatOf()
 	is(good.SessionID, "finished")
-	beat(good.SessionID)
+	heartbeatOf(good.SessionID)
 	is(good.SessionID, "idle")
 	heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "another process", Idle: nil})
 	is(good.SessionID, "idle")
 	natstest.Until(t, "a silent runner has nothing idle",
 		func() bool { return slices.Equal(shows(good.SessionID), []string{"finished"}) })
-	if reply := beat(good.SessionID, "ses_unknown"); reply.Forget != nil {
+	if reply := heartbeatOf(good.SessionID, "ses_unknown"); reply.Forget != nil {
 		t.Errorf("told to forget %v", reply.Forget)
 	}
 	if err := c.DeleteSession(t.Context(), good.SessionID); err != nil {
@@ -78,5 +78,5 @@ func TestIdleSessions(t *testing.T) {
 	}
 	// and the worker that it may end the process
 	natstest.Until(t, "the runner is told of the deletion",
-		func() bool { return slices.Equal(beat(good.SessionID).Forget, []string{good.SessionID}) })
+		func() bool { return slices.Equal(heartbeatOf(good.SessionID).Forget, []string{good.SessionID}) })
 }

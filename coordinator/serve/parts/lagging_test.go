@@ -30,14 +30,14 @@ import (
 // A young result may exist although a read does not find it. The parent is called back when the result can be read. A
 // result that is still missing a minute later counts as none.
 func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	raw, err := json.Marshal(results("the whole answer").Result)
 	if err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(raw)
 	// family is a parent that waits, and its child with a result whose payload nobody finds.
-	family := func(ended time.Time) (parent, child runs.Accepted) {
+	parentAndChild := func(ended time.Time) (parent, child runs.Accepted) {
 		parent = f.start("")
 		f.ends(parent.RunID, results("ok"))
 		child = f.child(parent.SessionID)
@@ -50,11 +50,11 @@ func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
 		})
 		return parent, child
 	}
-	old, _ := family(time.Now().Add(-2 * record.ReplicaLag))
+	old, _ := parentAndChild(time.Now().Add(-2 * record.ReplicaLag))
 	if _, prompt := f.turn(old.SessionID); !strings.Contains(prompt, "(No result available)") {
 		t.Errorf("long after the end:\n%s", prompt)
 	}
-	young, child := family(time.Now())
+	young, child := parentAndChild(time.Now())
 	natstest.Until(t, "it was tried to tell the parent", func() bool {
 		p := f.c.Telling.Pool
 		_, busy := p.Busy()[young.SessionID]
@@ -88,19 +88,19 @@ func TestHeartbeatOfAnUnreadAttempt(t *testing.T) {
 		SessionID: first.Spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, At: time.Now()})
 	active(t, a, id, "is queued again", func(at projection.Active) bool { return at.Attempt == 2 && isQueued(at) })
 	second := claim(t, a, id, r)
-	beat := func(key string) []string {
+	abandoned := func(key string) []string {
 		return heartbeat(t, b, runnerapi.Heartbeat{RunnerID: r.ID(), Instance: r.Instance,
 			Attempts: []runnerapi.Attempt{{RunID: id, Key: key}}}).Abandoned
 	}
-	if gone := beat(second.Key); len(gone) > 0 {
+	if got := abandoned(second.Key); len(got) > 0 {
 		t.Error("an attempt that runs was given up")
 	}
 	slow.mu.Unlock()
 	natstest.Until(t, "what nobody has begun is given up",
-		func() bool { return slices.Equal(beat("another"), []string{"another"}) })
+		func() bool { return slices.Equal(abandoned("another"), []string{"another"}) })
 	for key, want := range map[string][]string{first.Key: {first.Key}, second.Key: nil} {
-		if gone := beat(key); !slices.Equal(gone, want) {
-			t.Errorf("got %v, want %v", gone, want)
+		if got := abandoned(key); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestLaggingCoordinatorGivesNoFinalAnswer(t *testing.T) {
 func pair(t *testing.T) (a, b *Coordinator, slow *link) {
 	t.Helper()
 	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
-	a = begin(t, natstest.Open(t, s), Config{})
+	a = start(t, natstest.Open(t, s), Config{})
 	slow = &link{}
 	nc, err := nats.Connect(s.URL(), append(bus.Options(t.Name(), natstest.Log(t)), nats.SetCustomDialer(slow))...)
 	if err != nil {
@@ -167,7 +167,7 @@ func pair(t *testing.T) (a, b *Coordinator, slow *link) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, begin(t, behind, Config{}), slow
+	return a, start(t, behind, Config{}), slow
 }
 
 // link is a way to NATS on which nothing comes while its lock is held.
@@ -175,15 +175,15 @@ type link struct{ mu sync.Mutex }
 
 func (l *link) Dial(network, address string) (net.Conn, error) {
 	c, err := net.Dial(network, address)
-	return held{c, l}, err
+	return heldConn{c, l}, err
 }
 
-type held struct {
+type heldConn struct {
 	net.Conn
 	*link
 }
 
-func (h held) Read(p []byte) (int, error) {
+func (h heldConn) Read(p []byte) (int, error) {
 	n, err := h.Conn.Read(p)
 	h.mu.Lock()
 	defer h.mu.Unlock()

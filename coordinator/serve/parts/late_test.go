@@ -22,8 +22,8 @@ import (
 // a run that waits.
 func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
-	other := begin(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s
+	f := newFixture(t, start(t, natstest.Bus(t), Config{Keep: 1, Reports: time.Nanosecond}))
+	other := start(t, f.c.bus, Config{Keep: 1, Reports: time.Nanosecond}) // it truncates nothing by itself within 30 s
 	elsewhere := runnerapi.RoutingKey{Type: run.Autonomous, Profile: "elsewhere"}.TaskQueue()
 	if err := f.c.bus.EnsureTaskQueue(t.Context(), elsewhere, 1); err != nil {
 		t.Fatal(err)
@@ -64,10 +64,10 @@ func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 		t.Errorf("the late record stands as record %d, %v", m.Seq, err)
 	}
 	want := seen(t, f.c.History.Lists)
-	for say, j := range map[string]*projection.Lists{"the other coordinator": other.History.Lists,
+	for reader, j := range map[string]*projection.Lists{"the other coordinator": other.History.Lists,
 		"who reads anew": anew(t, f.c)} {
 		if got := seen(t, j); got != want {
-			t.Errorf("%s sees\n%s\nwant\n%s", say, got, want)
+			t.Errorf("%s sees\n%s\nwant\n%s", reader, got, want)
 		}
 	}
 	if got := firstOf(t, f.c.bus, elsewhere); got != waits.RunID {

@@ -12,7 +12,7 @@ import (
 // TestModelsThatNoProfileAllows: a run is refused where each runner that would take it now refuses its agent's model.
 func TestModelsThatNoProfileAllows(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	for name, model := range map[string]string{"small": `,"model":"small-1"`, "large": `,"model":"large-1"`,
 		"any": ""} {
 		if _, err := c.Agents.CreateAgent(t.Context(),

@@ -17,7 +17,7 @@ import (
 // An idempotency key outlives its run once more than RUN_KEEP runs have ended since. The run must not be executed
 // twice, even if fewer runs are left afterwards or RUN_KEEP is raised.
 func TestIdempotencyKeyOutlivesItsRun(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{Keep: 1})
+	c := start(t, natstest.Bus(t), Config{Keep: 1})
 	r := runner("one", echo("a"))
 	register(t, c, r)
 	const body = `{"agent_name":"a"}`
@@ -45,7 +45,7 @@ func TestIdempotencyKeyOutlivesItsRun(t *testing.T) {
 		wantCode(t, err, "not_found")
 	}
 	nothing(c, "truncated")
-	nothing(begin(t, c.bus, Config{Keep: 1000}), "more may be kept")
+	nothing(start(t, c.bus, Config{Keep: 1000}), "more may be kept")
 	if err := c.DeleteSession(t.Context(), last.SessionID); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestIdempotencyKeyOutlivesItsRun(t *testing.T) {
 
 // A coordinator died between key and run: the repeat stores the run, also where history has been truncated.
 func TestAKeyWithoutARunStoresIt(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{Keep: 1})
+	c := start(t, natstest.Bus(t), Config{Keep: 1})
 	r := runner("one", echo("a"))
 	register(t, c, r)
 	const body = `{"agent_name":"a"}`
@@ -83,7 +83,7 @@ func TestAKeyWithoutARunStoresIt(t *testing.T) {
 
 // Two repeats of a request with a session id of its own at the same moment: both get the first answer.
 func TestConcurrentRepeatsGetOneAnswer(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
 	for range 20 {
 		body := `{"agent_name":"a","session_id":"` + run.NewSessionID() + `"}`

@@ -19,9 +19,9 @@ import (
 
 // told is a parent, started with more members, whose child has ended, and the records of its callback, which nobody
 // has written.
-func (p *prefix) told(more string) (parent, child runs.Accepted, records []bus.Entry) {
+func (p *prefix) dueCallback(more string) (parent, child runs.Accepted, records []bus.Entry) {
 	p.Helper()
-	release := p.holdCallbacks()
+	release := p.blockCallbacks()
 	if p.anew { // one that ends gives its slots back a moment before it ends
 		p.c.Telling.Records = mute{reports{p.c.records, p.c.reads}}
 	}
@@ -44,8 +44,8 @@ type mute struct{ reports }
 func (mute) AppendBatch(context.Context, ...bus.Entry) (uint64, error) { return 0, errors.New("muted") }
 
 // holdCallbacks keeps the coordinator from calling parents back.
-func (p *prefix) holdCallbacks() (release func()) {
-	return holdAll(p.T, p.c, p.c.Telling.Pool)
+func (p *prefix) blockCallbacks() (release func()) {
+	return occupyPool(p.T, p.c, p.c.Telling.Pool)
 }
 
 func (p *prefix) callback(o projection.PendingCallback) []bus.Entry {
@@ -60,7 +60,7 @@ func (p *prefix) callback(o projection.PendingCallback) []bus.Entry {
 // Any coordinator makes the turn that a list carries. Its text is what it was, even where the child is deleted.
 func TestAPrefixOfACallback(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
-		parent, child, records := p.told("")
+		parent, child, records := p.dueCallback("")
 		p.write(records, nil)
 		turn, prompt := p.turn(parent.SessionID)
 		if !strings.Contains(prompt, "from below") {
@@ -89,7 +89,7 @@ func (p *prefix) listThenTurn(session string) {
 
 // The list of a whole callback precedes its turn, and a program of an older version finds a run that it knows in there.
 func TestACallbackIsAListThenItsTurn(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	p := prefix{fixture: f}
 	parent := p.start("")
 	p.ends(parent.RunID, results("ok"))
@@ -108,14 +108,14 @@ func TestACallbackIsAListThenItsTurn(t *testing.T) {
 // The turn is stopped before it is claimed: another one reports its children.
 func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
-		parent, _, records := p.told("")
+		parent, _, records := p.dueCallback("")
 		p.write(records, nil)
 		turn, _ := p.turn(parent.SessionID)
 		if _, err := p.c.Stop(t.Context(), turn.Spec.ID); err != nil {
 			t.Fatal(err)
 		}
 		if !p.anew { // it tells nobody in this test
-			p.c = begin(t, p.c.bus, Config{})
+			p.c = start(t, p.c.bus, Config{})
 		}
 		again, prompt := p.turn(parent.SessionID)
 		if again.Spec.ID == turn.Spec.ID || !strings.Contains(prompt, "from below") {
@@ -132,7 +132,7 @@ func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		top := p.start("")
 		p.claim(top.RunID)
-		parent, child, records := p.told(`,"parent_session_id":"` + top.SessionID + `"`)
+		parent, child, records := p.dueCallback(`,"parent_session_id":"` + top.SessionID + `"`)
 		if _, err := p.c.bus.Append(t.Context(), records[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 
 // A list holds its turn's text beside up to a thousand children: NATS takes it.
 func TestALargeListIsTaken(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	o := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, LastClaimed: parent.RunID}
@@ -190,7 +190,7 @@ func TestTwoCoordinatorsCallOneParentBack(t *testing.T) {
 	for _, way := range []string{"together", "one by one"} {
 		t.Run(way, func(t *testing.T) {
 			cuts(t, 2, func(t *testing.T, p prefix) {
-				parent, _, mine := p.told("")
+				parent, _, mine := p.dueCallback("")
 				o, _ := p.c.History.DueCallback(parent.SessionID)
 				theirs := p.callback(o)
 				p.write(mine, nil)
@@ -212,7 +212,7 @@ func TestTwoCoordinatorsCallOneParentBack(t *testing.T) {
 // does not count. Neither does one that NATS cannot read. The next one has another number.
 func TestACallbackRecordThatDoesNotCountIsNotInTheWay(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	early := func() (parent, child runs.Accepted) {
 		parent = f.start("")
 		f.ends(parent.RunID, results("ok"))

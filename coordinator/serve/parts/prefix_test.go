@@ -27,7 +27,7 @@ func cuts(t *testing.T, members int, story func(t *testing.T, p prefix)) {
 		for _, who := range []string{"left running", "new"} {
 			t.Run(fmt.Sprintf("%d of %d, a coordinator %s", k, members, who), func(t *testing.T) {
 				t.Parallel()
-				c, end := beginFor(t, natstest.Bus(t), Config{})
+				c, end := startStoppable(t, natstest.Bus(t), Config{})
 				story(t, prefix{fixture: newFixture(t, c), members: members, k: k, end: end, anew: who == "new"})
 			})
 		}
@@ -62,9 +62,9 @@ func (p *prefix) write(all []bus.Entry, err error, following ...bus.Entry) (late
 		}
 	}
 	if p.anew {
-		p.c = begin(p.T, b, Config{})
+		p.c = start(p.T, b, Config{})
 	}
-	begin(p.T, b, Config{})
+	start(p.T, b, Config{})
 	return late
 }
 
@@ -167,7 +167,7 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 				if second.CarriedEndSeq != 0 {
 					t.Error("the second attempt is ended by what ended the first")
 				}
-				p.offer(p.claim(id), data(`{"n":1}`))
+				p.report(p.claim(id), data(`{"n":1}`))
 				if o := ended(t, p.c, id); o.Status != run.Completed {
 					t.Errorf("it ended as %s, %v", o.Status, o.Error)
 				}
@@ -185,10 +185,10 @@ func TestAWorkersRecordBetweenTwoRecordsOfAnEnd(t *testing.T) {
 		a := p.claim(id)
 		all, err := p.c.ends.EndIfUnreported(t.Context(), a, run.Failed, fault.New(fault.Internal, run.CodeDisconnected,
 			"gone"))
-		word, _ := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(), Nonce: "n",
+		exit, _ := json.Marshal(run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: p.r.ID(), Nonce: "n",
 			Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no"), At: time.Now()})
 		want := "exit"
-		if p.write(all, err, bus.Entry{Subject: all[1].Subject, Body: word}) {
+		if p.write(all, err, bus.Entry{Subject: all[1].Subject, Body: exit}) {
 			want = run.CodeDisconnected
 		}
 		p.endsOnce(id, run.Failed, want)

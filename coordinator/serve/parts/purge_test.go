@@ -49,7 +49,7 @@ func seen(t testing.TB, j *projection.Lists) string {
 // A parent was called back for one child, and for another by a turn that ended unclaimed; then it is deleted. A reader
 // of the rest of the history sees of the children what was seen before.
 func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("started children"))
 	first := f.child(parent.SessionID)
@@ -98,7 +98,7 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 
 // A deletion that is not honoured must not be honoured by who reads the rest of a truncated history.
 func TestAFailedDeletionLeavesNoRecord(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	first := f.start("")
 	f.ends(first.RunID, results("done"))
 	part := subject.Partition(first.SessionID)
@@ -114,7 +114,7 @@ func TestAFailedDeletionLeavesNoRecord(t *testing.T) {
 		}()
 		err := f.c.DeleteSession(t.Context(), first.SessionID)
 		a := <-resumed
-		if _, gone := f.c.History.Session(t.Context(), first.SessionID); fault.KindOf(gone) == fault.NotFound {
+		if _, notFound := f.c.History.Session(t.Context(), first.SessionID); fault.KindOf(notFound) == fault.NotFound {
 			return // the deletion was first
 		}
 		if err == nil {
@@ -135,7 +135,7 @@ func TestAFailedDeletionLeavesNoRecord(t *testing.T) {
 // when the session is deleted once more.
 func TestATurnBehindADeletion(t *testing.T) {
 	for _, again := range []bool{false, true} {
-		f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+		f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 		s := f.start("")
 		f.ends(s.RunID, results("kept nowhere"))
 		late, err := f.c.Plans.Plan(t.Context(), &run.Request{Type: run.Resume, SessionID: s.SessionID,

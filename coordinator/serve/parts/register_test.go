@@ -32,13 +32,13 @@ func TestDrainDuringARestart(t *testing.T) {
 func drainMeetsRestart(t *testing.T, slow time.Duration) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	c := begin(t, b, Config{})
+	c := start(t, b, Config{})
 	one, two := runner("one"), runner("two")
 	register(t, c, one)
 	var now atomic.Pointer[runnerapi.Runner]
 	now.Store(&one)
 	var mu sync.Mutex
-	var told []string
+	var drained []string
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan struct{})
 	d, err := b.Listen(subject.Commands(one.ID()), "")
@@ -56,7 +56,7 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 				return json.Marshal(runnerapi.CommandReply{Instance: "two"})
 			}
 			mu.Lock()
-			told = append(told, cmd.Instance)
+			drained = append(drained, cmd.Instance)
 			mu.Unlock()
 			if now.CompareAndSwap(&one, &two) { // the command meets the one that has just begun
 				if _, err := c.Register(ctx, two); err != nil {
@@ -75,8 +75,8 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 	}
 	cancel()
 	<-served
-	if !slices.Equal(told, []string{"one", "two"}) {
-		t.Errorf("told to drain: %q", told)
+	if !slices.Equal(drained, []string{"one", "two"}) {
+		t.Errorf("told to drain: %q", drained)
 	}
 	if m, known, _ := c.Registry.Heard(one.ID(), "two"); !known || !m.Draining {
 		t.Errorf("known %v, draining %v; its heartbeats would not say so", known, m.Draining)
@@ -85,7 +85,7 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 
 // A coordinator that has not read yet that a runner restarted must not shut the new process down.
 func TestStaleCoordinatorKeepsASuccessor(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	before, after := runner("one", echo("a")), runner("two", echo("a"))
 	id := register(t, c, before).RunnerID
 	old, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id)
@@ -105,7 +105,7 @@ func TestStaleCoordinatorKeepsASuccessor(t *testing.T) {
 
 // SIGTERM deregisters at once and lets runs finish: a successor under the same identity leaves them alone.
 func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	before, after := runner("one", echo("a")), runner("two", echo("a"))
 	id := register(t, c, before).RunnerID
 	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
@@ -132,7 +132,7 @@ func heardForLong(c *Coordinator) {
 // Also where it is so busy that it does not answer in time.
 func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 	s := natstest.Server(t)
-	c := begin(t, natstest.Open(t, s), Config{})
+	c := start(t, natstest.Open(t, s), Config{})
 	before := runner("one", echo("a"))
 	id := register(t, c, before).RunnerID
 	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
@@ -170,7 +170,7 @@ func TestAProcessThatIsAboutToListenIsNotDead(t *testing.T) {
 		metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		return metrictest.Read(t, w.Body.String()).Sum("ao_nats_request_seconds")
 	}
-	c := begin(t, b, Config{})
+	c := start(t, b, Config{})
 	// again where this machine stood still for longer than is waited
 	natstest.Until(t, "the second process is refused", func() bool {
 		one, two := runner("one"), runner("two")
@@ -190,7 +190,7 @@ func TestAProcessThatIsAboutToListenIsNotDead(t *testing.T) {
 }
 
 func TestSuccessorAbandonsWhatACrashLeft(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	before := runner("one", echo("a"))
 	register(t, c, before)
 	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
@@ -201,7 +201,7 @@ func TestSuccessorAbandonsWhatACrashLeft(t *testing.T) {
 // Only one definition of a name at a time, also where the owner itself comes back with another one and a replica has
 // the first.
 func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	replica := runner("one", echo("a"))
 	replica.Hostname = "there"
 	changed := echo("a")
@@ -218,7 +218,7 @@ func TestAnOwnerThatComesBackChangedCollidesWithItsReplica(t *testing.T) {
 
 // Nothing of a refused registration is kept.
 func TestARegistrationWithoutRoomForItsQueueStoresNothing(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{MaxQueues: 1})
+	c := start(t, natstest.Bus(t), Config{MaxQueues: 1})
 	register(t, c, runner("one", echo("a")))
 	more := runner("one", echo("b"))
 	more.Hostname = "there"
@@ -236,7 +236,7 @@ func TestARegistrationWithoutRoomForItsQueueStoresNothing(t *testing.T) {
 
 // A run in a queue that is deleted with its runner moves to where the agent is announced now (decision 0004).
 func TestAWaitingRunFollowsItsAgentToAnotherQueue(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	both := runner("one", echo("a"), echo("b"))
 	register(t, c, both)
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID
@@ -255,7 +255,7 @@ func TestAWaitingRunFollowsItsAgentToAnotherQueue(t *testing.T) {
 
 // The deregistration of an old process may come to a coordinator that has not read of the new one yet.
 func TestLateDeregistrationKeepsTheSuccessor(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	id := register(t, c, runner("one", echo("a"))).RunnerID
 	old, _, err := c.bus.Bucket(subject.Runners).Get(t.Context(), id)
 	if err != nil {

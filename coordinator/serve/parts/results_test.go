@@ -22,12 +22,12 @@ import (
 const mustBe = `,"output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 
 // offer says what the runner of a begun attempt has as its result.
-func (f fixture) offer(a projection.Active, o run.Outcome) {
+func (f fixture) report(a projection.Active, o run.Outcome) {
 	f.Helper()
-	f.offerAs(a, run.Ended{Status: o.Status, Error: o.Error, Result: o.Result})
+	f.reportAs(a, run.Ended{Status: o.Status, Error: o.Error, Result: o.Result})
 }
 
-func (f fixture) offerAs(a projection.Active, e run.Ended) {
+func (f fixture) reportAs(a projection.Active, e run.Ended) {
 	f.Helper()
 	e.V, e.SessionID, e.RunnerID, e.Nonce, e.Attempt, e.At = run.Version, a.Spec.SessionID, f.r.ID(), "n", a.Attempt,
 		time.Now()
@@ -35,10 +35,12 @@ func (f fixture) offerAs(a projection.Active, e run.Ended) {
 }
 
 // isOffered waits until a coordinator knows of an offer.
-func isOffered(a projection.Active) bool { return a.UnverifiedSeq != 0 }
+func isReported(a projection.Active) bool { return a.UnverifiedSeq != 0 }
 
 // holdChecks keeps a coordinator from checking anything until it is let go.
-func holdChecks(t *testing.T, c *Coordinator) (release func()) { return holdAll(t, c, c.Checking.Pool) }
+func blockChecks(t *testing.T, c *Coordinator) (release func()) {
+	return occupyPool(t, c, c.Checking.Pool)
+}
 
 // ended waits for a run's end, and gives it with its result.
 func ended(t *testing.T, c *Coordinator, id string) runs.Outcome {
@@ -67,7 +69,7 @@ func sound(t *testing.T, c *Coordinator, completed, failed, stopped int) {
 // TestUnverifiedResultsAreChecked: a run whose result matches completes with the worker's report; any other fails, and
 // says why.
 func TestUnverifiedResultsAreChecked(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	text, raw := "hello", `{"n":"one"}`
 	valid := `{"valid":true,"schema_name":null,"schema_source":"request","retry_count":2}`
 	deep := json.RawMessage(strings.Repeat("[", 100) + strings.Repeat("]", 100))
@@ -113,7 +115,7 @@ func TestUnverifiedResultsAreChecked(t *testing.T) {
 				`output"}],"last_output":""}`},
 	} {
 		a := f.start(mustBe)
-		f.offer(f.claim(a.RunID), run.Outcome{Status: run.Completed, Result: tt.res})
+		f.report(f.claim(a.RunID), run.Outcome{Status: run.Completed, Result: tt.res})
 		o := ended(t, f.c, a.RunID)
 		want := run.Failed
 		if n++; tt.fault_ == "" {
@@ -133,9 +135,9 @@ func TestUnverifiedResultsAreChecked(t *testing.T) {
 // TestUnverifiedResultThatIsNotCompleted: a worker that reports a failure as unverified fails, and one whose report
 // cannot be read fails, too.
 func TestUnverifiedResultThatIsNotCompleted(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
-	f.offer(f.claim(a.RunID), run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no")})
+	f.report(f.claim(a.RunID), run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, "exit", "no")})
 	if o := ended(t, f.c, a.RunID); o.Status != run.Failed || o.Error.Code != "exit" {
 		t.Errorf("got %s %v", o.Status, o.Error)
 	}
@@ -160,7 +162,7 @@ func TestUnverifiedResultThatIsNotCompleted(t *testing.T) {
 		}
 	}
 	c := f.start(mustBe)
-	f.offerAs(f.claim(c.RunID),
+	f.reportAs(f.claim(c.RunID),
 		run.Ended{Status: run.Completed, Body: &run.Payload{Name: c.RunID + ".1.out", Parts: 0, Size: 3, SHA256: "x"}})
 	if o := ended(t, f.c, c.RunID); o.Status != run.Failed || o.Error.Code != "result_unreadable" {
 		t.Errorf("got %s %v", o.Status, o.Error)
@@ -170,7 +172,7 @@ func TestUnverifiedResultThatIsNotCompleted(t *testing.T) {
 // TestLargeBodiesAreFetchedForTheCheck: input and result that went through the object store are checked as well, and
 // the result stays there.
 func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	long := strings.Repeat("x", run.MaxInline+1)
 	for _, tt := range []struct {
 		n      string
@@ -187,7 +189,7 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.offerAs(act, run.Ended{Status: run.Completed, Body: ref})
+		f.reportAs(act, run.Ended{Status: run.Completed, Body: ref})
 		o := ended(t, f.c, a.RunID)
 		if o.Status != tt.status {
 			t.Errorf("n %s: %s %v", tt.n, o.Status, o.Error)
@@ -207,7 +209,7 @@ func TestLargeBodiesAreFetchedForTheCheck(t *testing.T) {
 // TestCompletionByTheWorkerFails: without a coordinator's signature a run with an output schema has failed, wherever
 // one looks.
 func TestCompletionByTheWorkerFails(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	a := f.start(mustBe + `,"mode":"async_callback","parent_session_id":"` + parent.SessionID + `"`)
@@ -233,13 +235,13 @@ func TestCompletionByTheWorkerFails(t *testing.T) {
 // TestAnUnverifiedResultEndsTheLease: the worker may end; no lease that expires takes its result.
 func TestAnUnverifiedResultEndsTheLease(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second}))
-	release := holdChecks(t, f.c)
+	f := newFixture(t, start(t, natstest.Bus(t), Config{Lease: 5 * time.Second}))
+	release := blockChecks(t, f.c)
 	a, witness := f.start(mustBe), f.start(mustBe)
 	f.claim(witness.RunID)
 	before := f.claim(a.RunID)
-	f.offer(before, data(`{"n":1}`))
-	active(t, f.c, a.RunID, "is offered", isOffered)
+	f.report(before, data(`{"n":1}`))
+	active(t, f.c, a.RunID, "is offered", isReported)
 	if o := ended(t, f.c, witness.RunID); o.Status != run.Failed || o.Error.Code != "runner_disconnected" {
 		t.Fatalf("the witness: %s %v", o.Status, o.Error)
 	}
@@ -260,7 +262,7 @@ func TestAnUnverifiedResultEndsTheLease(t *testing.T) {
 // TestALostAttemptReportsNoResult: its end record is in the same batch, so that nobody sees a result that nobody
 // checks.
 func TestALostAttemptReportsNoResult(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe)
 	act := f.claim(a.RunID)
 	f.c.ends.FailLost(t.Context(), act, "test")
@@ -275,7 +277,7 @@ func TestALostAttemptReportsNoResult(t *testing.T) {
 	// What stands in the place of an offer and is none does not keep a run open.
 	b := f.start(mustBe)
 	waiting := active(t, f.c, b.RunID, "is queued", isQueued)
-	f.offer(waiting, data(`{"n":1}`)) // before the claim
+	f.report(waiting, data(`{"n":1}`)) // before the claim
 	act = f.claim(b.RunID)
 	f.c.ends.FailLost(t.Context(), act, "test")
 	if o := ended(t, f.c, b.RunID); o.Error.Code != "runner_disconnected" {
@@ -286,8 +288,8 @@ func TestALostAttemptReportsNoResult(t *testing.T) {
 // TestAStopThatCrossesAnUnverifiedResult: the reported result ends the attempt. A stop only keeps another attempt from
 // following.
 func TestAStopThatCrossesAnUnverifiedResult(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
-	release := holdChecks(t, f.c)
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
+	release := blockChecks(t, f.c)
 	for _, tt := range []struct {
 		data  string
 		first bool // the stop comes first
@@ -304,8 +306,8 @@ func TestAStopThatCrossesAnUnverifiedResult(t *testing.T) {
 		if tt.first {
 			stop()
 		}
-		f.offer(act, data(tt.data))
-		active(t, f.c, a.RunID, "is offered", isOffered)
+		f.report(act, data(tt.data))
+		active(t, f.c, a.RunID, "is offered", isReported)
 		if !tt.first {
 			stop()
 		}
@@ -313,7 +315,7 @@ func TestAStopThatCrossesAnUnverifiedResult(t *testing.T) {
 		if o := ended(t, f.c, a.RunID); o.Status != tt.want || o.Attempt != 1 {
 			t.Errorf("%s, stop first %t: %s attempt %d %v", tt.data, tt.first, o.Status, o.Attempt, o.Error)
 		}
-		release = holdChecks(t, f.c)
+		release = blockChecks(t, f.c)
 	}
 	release()
 	sound(t, f.c, 2, 2, 0)
@@ -321,9 +323,9 @@ func TestAStopThatCrossesAnUnverifiedResult(t *testing.T) {
 
 // TestAResultThatFailsTheCheckIsAnAttempt like any other that failed.
 func TestAResultThatFailsTheCheckIsAnAttempt(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe + `,"max_attempts":2`)
-	f.offer(f.claim(a.RunID), data(`{}`))
+	f.report(f.claim(a.RunID), data(`{}`))
 	second := active(t, f.c, a.RunID, "has another attempt", func(a projection.Active) bool {
 		return a.Attempt == 2 &&
 			a.QueuedSeq != 0
@@ -332,7 +334,7 @@ func TestAResultThatFailsTheCheckIsAnAttempt(t *testing.T) {
 		run.Claim{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(), Instance: f.r.Instance, Nonce: "m",
 			Attempt: 2, At: time.Now()})
 	second = active(t, f.c, a.RunID, "is claimed again", func(a projection.Active) bool { return a.Claim != nil })
-	f.offer(second, data(`{"n":2}`))
+	f.report(second, data(`{"n":2}`))
 	if o := ended(t, f.c, a.RunID); o.Status != run.Completed || o.Attempt != 2 || string(o.Result.Data) != `{"n":2}` {
 		t.Errorf("got %s attempt %d %v", o.Status, o.Attempt, o.Error)
 	}
@@ -346,19 +348,19 @@ func TestARestartBetweenResultAndCheck(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first := New(Config{Bus: b, Log: natstest.Log(t), DataDir: dir})
 		lives.Store(first, ctx)
-		gone := make(chan error, 1)
-		go func() { gone <- first.Run(ctx) }()
+		done := make(chan error, 1)
+		go func() { done <- first.Run(ctx) }()
 		natstest.Until(t, "the first is ready", func() bool { return first.Ready() == nil })
 		f := newFixture(t, first)
-		holdChecks(t, first)
+		blockChecks(t, first)
 		a := f.start(mustBe)
-		f.offer(f.claim(a.RunID), data(`{"n":7}`))
-		active(t, first, a.RunID, "is offered", isOffered)
+		f.report(f.claim(a.RunID), data(`{"n":7}`))
+		active(t, first, a.RunID, "is offered", isReported)
 		cancel()
-		if err := <-gone; err != nil && !errors.Is(err, context.Canceled) {
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		second := begin(t, b, Config{DataDir: dir})
+		second := start(t, b, Config{DataDir: dir})
 		if o := ended(t, second, a.RunID); o.Status != run.Completed || string(o.Result.Data) != `{"n":7}` {
 			t.Errorf("got %s %v", o.Status, o.Error)
 		}
@@ -369,12 +371,12 @@ func TestARestartBetweenResultAndCheck(t *testing.T) {
 // TestTwoCoordinatorsCheckAndOneAppends.
 func TestTwoCoordinatorsCheckAndOneAppends(t *testing.T) {
 	b := natstest.Bus(t)
-	f := newFixture(t, begin(t, b, Config{}))
-	other := begin(t, b, Config{})
+	f := newFixture(t, start(t, b, Config{}))
+	other := start(t, b, Config{})
 	var all []runs.Accepted
 	for n := range 20 {
 		a := f.start(mustBe)
-		f.offer(f.claim(a.RunID), data(fmt.Sprintf(`{"n":%d}`, n)))
+		f.report(f.claim(a.RunID), data(fmt.Sprintf(`{"n":%d}`, n)))
 		all = append(all, a)
 	}
 	for n, a := range all {
@@ -390,7 +392,7 @@ func TestTwoCoordinatorsCheckAndOneAppends(t *testing.T) {
 
 // TestACallbackTurnKeepsItsSessionsOutputSchema, whatever the agent's is.
 func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	if _, err := f.c.Agents.CreateAgent(t.Context(),
 		[]byte(`{"name":"strict","output_schema":{"type":"object"}}`)); err != nil {
 		t.Fatal(err)
@@ -410,7 +412,7 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 		if tt.source == "" {
 			f.end(act, results("wait"))
 		} else {
-			f.offer(act, data(`{"n":1}`))
+			f.report(act, data(`{"n":1}`))
 			ended(t, f.c, parent.RunID)
 		}
 		f.ends(child.RunID, results("done"))
@@ -437,7 +439,7 @@ func TestACallbackTurnKeepsItsSessionsOutputSchema(t *testing.T) {
 // it.
 func TestAResultOfTheLargestSizeEnds(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	for _, tt := range []struct{ name, head, tail string }{
 		{"fits the schema", `"status":"completed","result":{"result_type":"procedural","result_text":null,` +

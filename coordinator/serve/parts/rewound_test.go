@@ -16,7 +16,7 @@ func TestCoordinatorContinuesAfterALostHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := begin(t, natstest.Open(t, server), Config{})
+	c := start(t, natstest.Open(t, server), Config{})
 	r := runner("one", echo("a"))
 	register(t, c, r)
 	for range 3 {

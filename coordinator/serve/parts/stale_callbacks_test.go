@@ -20,7 +20,7 @@ import (
 // A stop request that follows the failure of an attempt: no other attempt follows.
 func TestStopAtTheMomentOfAFailure(t *testing.T) {
 	for _, queued := range []bool{false, true} {
-		f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+		f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 		id := f.start(`,"max_attempts":3`).RunID
 		a := f.claim(id)
 		part := subject.Partition(a.Spec.SessionID)
@@ -43,7 +43,7 @@ func TestStopAtTheMomentOfAFailure(t *testing.T) {
 
 // A parent is inherited by a resume that names none; that can make a cycle too.
 func TestInheritedParentMakesNoCycle(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	b := f.start("")
 	f.ends(b.RunID, results("ok"))
 	a := f.start(`,"parent_session_id":"` + b.SessionID + `"`)
@@ -62,13 +62,13 @@ func TestInheritedParentMakesNoCycle(t *testing.T) {
 
 // A turn that ended unclaimed is followed by another; only that one's answer goes up.
 func TestAnUnclaimedTurnCallsNobodyBack(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	top := f.start("")
 	f.ends(top.RunID, results("ok"))
 	middle := f.child(top.SessionID)
 	f.ends(middle.RunID, results("first"))
-	told, _ := f.turn(top.SessionID)
-	f.ends(told.Spec.ID, results("ok"))
+	answered, _ := f.turn(top.SessionID)
+	f.ends(answered.Spec.ID, results("ok"))
 	leaf := f.child(middle.SessionID)
 	f.ends(leaf.RunID, results("leaf"))
 	turn, _ := f.turn(middle.SessionID)
@@ -87,7 +87,7 @@ func TestAnUnclaimedTurnCallsNobodyBack(t *testing.T) {
 
 // A child whose parent's turn was not claimed may be pending again; it stays until then.
 func TestAChildStaysUntilItsTurnBegins(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
@@ -104,7 +104,7 @@ func TestAChildStaysUntilItsTurnBegins(t *testing.T) {
 
 // What the parent's agent has become is no reason not to call it back.
 func TestParentOfAChangedAgentIsCalledBack(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	child := f.claim(f.child(parent.SessionID).RunID)
@@ -123,7 +123,7 @@ func TestParentOfAChangedAgentIsCalledBack(t *testing.T) {
 
 // A callback record outlives truncation for a while: its subject refuses a coordinator that acts on an old lookup.
 func TestTruncationKeepsFreshCallbacks(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{Keep: 1, Retention: time.Millisecond}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{Keep: 1, Retention: time.Millisecond}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
@@ -137,7 +137,7 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 		f.ends(submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "").RunID, results("ok"))
 	}
 	f.c.retained.Truncate(t.Context(), retention.Step)
-	f.cannotTell(stale)
+	f.refusesCallback(stale)
 	if _, err := f.c.Telling.Deliver(t.Context(), stale); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("got %v", err)
 	}
@@ -145,7 +145,7 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 
 // Of children with large results only so many are read as a turn can hold.
 func TestChildrenAreReadUpToALimit(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
 	parent := f.start("")
 	f.claim(parent.RunID)
 	var pending []projection.Child

@@ -47,7 +47,7 @@ func (f fixture) resume(session string) projection.Active {
 // A worker writes the result of the attempt that it holds, and nothing more: not under other names, nor once the
 // attempt is over.
 func TestAnAttemptWritesItsOwnResult(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	a := f.claim(f.start("").RunID)
 	write := func(name string) error {
 		_, err := f.c.WorkerAPI.Payloads.Put(t.Context(), part(a, name, "x"))
@@ -72,7 +72,7 @@ func TestAnAttemptWritesItsOwnResult(t *testing.T) {
 // TestStates: only a run itself writes its state, while it is active. Active runs of its session read it. The state is
 // removed when the session continues from a newer one, or is deleted.
 func TestStates(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	first := f.claim(f.start("").RunID)
 	name := f.keeps(first, "one")
 	finish(t, f.c, first)
@@ -158,7 +158,7 @@ func TestStates(t *testing.T) {
 // TestASessionsStateIsNotSwept: a session goes on by a state whose run is no longer kept; that is no payload of
 // nobody's.
 func TestASessionsStateIsNotSwept(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	a := f.claim(f.start("").RunID)
 	name := f.keeps(a, "one")
 	finish(t, f.c, a)

@@ -31,7 +31,7 @@ func talker(t testing.TB, c *Coordinator) runnerapi.Runner {
 
 // A deletion that came while something ran is not honoured; it must not stand in the way of the next one.
 func TestASessionCanBeDeletedAfterAFailedDeletion(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	r := talker(t, c)
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	a := claim(t, c, first.RunID, r)
@@ -48,7 +48,7 @@ func TestASessionCanBeDeletedAfterAFailedDeletion(t *testing.T) {
 
 // A turn that was accepted at the moment of a deletion ends, and what it left can be deleted as well.
 func TestTurnAfterADeletionCanBeDeleted(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	r := talker(t, c)
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	a := claim(t, c, first.RunID, r)
@@ -85,7 +85,7 @@ func big() string {
 }
 
 func TestADeletedSessionLeavesNoPayloads(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	r := talker(t, c)
 	kept := submit(t, c, big(), "")
 	first := submit(t, c, big(), "")
@@ -105,7 +105,7 @@ func TestADeletedSessionLeavesNoPayloads(t *testing.T) {
 // Payloads that no run names any more are deleted: of truncated history, of a creation that failed half-way, of an
 // abandoned attempt.
 func TestUnreferencedPayloadsAreDeleted(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{Keep: 1})
+	c := start(t, natstest.Bus(t), Config{Keep: 1})
 	r := talker(t, c)
 	old, newer := submit(t, c, big(), ""), submit(t, c, big(), "")
 	finish(t, c, claim(t, c, old.RunID, r))
@@ -127,12 +127,12 @@ func TestUnreferencedPayloadsAreDeleted(t *testing.T) {
 
 // The end record names the run's last event also where a coordinator writes it, so that readers get all events first.
 func TestALostRunsEndRecordNamesItsLastEvent(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{Lease: 500 * time.Millisecond})
+	c := start(t, natstest.Bus(t), Config{Lease: 500 * time.Millisecond})
 	r := talker(t, c)
 	first := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	other := submit(t, c, `{"agent_name":"talker","prompt":"hi"}`, "")
 	var want uint64
-	say := func(a runs.Accepted) {
+	emit := func(a runs.Accepted) {
 		e := c.bus.Emitter(context.Background(), nil)
 		if err := e.Emit(t.Context(), subject.Event(subject.Partition(a.SessionID), a.SessionID, a.RunID,
 			run.EventMessage), []byte(`{}`)); err != nil {
@@ -146,9 +146,9 @@ func TestALostRunsEndRecordNamesItsLastEvent(t *testing.T) {
 			want = seq
 		}
 	}
-	say(first)
-	say(first)
-	say(other)
+	emit(first)
+	emit(first)
+	emit(other)
 	claim(t, c, first.RunID, r) // afterwards: its lease is short
 	natstest.Until(t, "the lease is over", func() bool { return c.History.Ended(first.RunID) })
 	records, err := c.bus.Records(t.Context(), subject.Ended(subject.Partition(first.SessionID), first.RunID, "*"), 0,
@@ -162,7 +162,7 @@ func TestALostRunsEndRecordNamesItsLastEvent(t *testing.T) {
 // A runner that cannot be reached does not keep a run from being stopped: its lease ends it.
 func TestStopOfARunWithoutItsRunner(t *testing.T) {
 	t.Parallel()
-	c := begin(t, natstest.Bus(t), Config{Lease: 5 * time.Second})
+	c := start(t, natstest.Bus(t), Config{Lease: 5 * time.Second})
 	r := runner("one", echo("a"))
 	register(t, c, r)
 	id := submit(t, c, `{"agent_name":"a"}`, "").RunID

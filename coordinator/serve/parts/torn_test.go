@@ -24,12 +24,12 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "thinker.json"), []byte(`{"name":"thinker"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	a := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
+	a := start(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
 	at := time.Now().Add(-time.Hour) // the other one sees the file as it was at another time
 	if err := os.Chtimes(filepath.Join(dir, "thinker.json"), at, at); err != nil {
 		t.Fatal(err)
 	}
-	b := begin(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
+	b := start(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}})
 	body := []byte(`{"agent_name":"thinker","prompt":"` + strings.Repeat("x", run.MaxInline+1) + `"}`)
 	const runID, sessionID = "run_0123456789abcdef0123456789abcdef", "ses_0123456789abcdef0123456789abcdef"
 	plans := make([]*runs.Plan, 2)
@@ -64,19 +64,19 @@ func TestARepeatAfterATornHistory(t *testing.T) {
 }
 
 func repeatTorn(t *testing.T, body string) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	f.start("") // history begins before the loss
 	lost := submit(t, f.c, body, "key")
 	a := f.claim(lost.RunID)
 	part := subject.Partition(lost.SessionID)
-	for _, gone := range []string{subject.QueuedOf(part, lost.RunID), subject.Claimed(part, lost.RunID, "*")} {
-		if err := f.c.bus.Purge(t.Context(), subject.Runs, gone, 0); err != nil {
+	for _, subj := range []string{subject.QueuedOf(part, lost.RunID), subject.Claimed(part, lost.RunID, "*")} {
+		if err := f.c.bus.Purge(t.Context(), subject.Runs, subj, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put(t, f.c.bus, subject.Ended(part, lost.RunID, a.Key), run.Ended{V: run.Version, SessionID: lost.SessionID,
 		RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
-	anew := begin(t, f.c.bus, Config{})
+	anew := start(t, f.c.bus, Config{})
 	register(t, anew, f.r)
 	if anew.History.Ended(lost.RunID) {
 		t.Fatal("the run is known")
@@ -95,7 +95,7 @@ func repeatTorn(t *testing.T, body string) {
 // An end record of the old attempt comes at the moment when its run is stored again. Neither the run's worker nor a
 // coordinator that abandons the run finds it in its place.
 func TestALateEndRecordIsNotInTheWay(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	late := func() (*runs.Plan, runs.IdempotencyRecord) {
 		t.Helper()
 		p, err := f.c.Check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
@@ -127,16 +127,16 @@ func TestALateEndRecordIsNotInTheWay(t *testing.T) {
 // NATS lost the records between the claim of an attempt and the end record of the next one. The next attempt is claimed
 // again, and its worker dies. That end record does not keep anybody from abandoning the attempt.
 func TestAnEarlyEndRecordIsNotInTheWay(t *testing.T) {
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{Lease: time.Hour}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{Lease: time.Hour}))
 	id := f.start(`,"max_attempts":2`).RunID
 	first := f.claim(id)
-	word := func(n int, status run.Status) {
+	putEnd := func(n int, status run.Status) {
 		put(t, f.c.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, f.c.keys.Of(id, n)),
 			run.Ended{V: run.Version, SessionID: first.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: n,
 				Status: status, At: time.Now()})
 	}
-	word(2, run.Completed)
-	word(1, run.Failed)
+	putEnd(2, run.Completed)
+	putEnd(1, run.Failed)
 	active(t, f.c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 	second := f.claim(id)
 	natstest.Until(t, "the run is given up", func() bool {
@@ -151,13 +151,13 @@ func TestAnEarlyEndRecordIsNotInTheWay(t *testing.T) {
 func TestAnEarlyEndRecordPreventsNoEnd(t *testing.T) {
 	for name, claimed := range map[string]bool{"a word": false, "a claim and a word, between two attempts": true} {
 		t.Run(name, func(t *testing.T) {
-			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
+			c := start(t, natstest.Bus(t), Config{Lease: time.Hour})
 			r := runner("one", echo("a"))
 			register(t, c, r)
 			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
 			first := claim(t, c, id, r)
 			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)
-			word := func(key string, n int, status run.Status) {
+			putEnd := func(key string, n int, status run.Status) {
 				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID,
 					RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
 			}
@@ -165,8 +165,8 @@ func TestAnEarlyEndRecordPreventsNoEnd(t *testing.T) {
 				put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID,
 					RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
 			}
-			word(key, 2, run.Completed)
-			word(first.Key, 1, run.Failed)
+			putEnd(key, 2, run.Completed)
+			putEnd(first.Key, 1, run.Failed)
 			active(t, c, id, "waits for its second attempt", func(a projection.Active) bool {
 				return a.AttemptNumber() == 2 && a.Claim == nil && (claimed || a.QueuedSeq != 0)
 			})
@@ -190,23 +190,23 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 	}{{"its worker has the attempt", true, false}, {"its worker is gone", false, false},
 		{"it is stopped", true, true}} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := begin(t, natstest.Bus(t), Config{Lease: time.Hour})
+			c := start(t, natstest.Bus(t), Config{Lease: time.Hour})
 			r := runner("one", echo("a"))
 			register(t, c, r)
 			replies(t, c.bus, r, runnerapi.CommandReply{Instance: r.Instance, Has: tt.has})
 			id := submit(t, c, `{"agent_name":"a","max_attempts":2}`, "").RunID
 			first := claim(t, c, id, r)
 			part, key := subject.Partition(first.Spec.SessionID), c.keys.Of(id, 2)
-			word := func(key string, n int, status run.Status) {
+			putEnd := func(key string, n int, status run.Status) {
 				put(t, c.bus, subject.Ended(part, id, key), run.Ended{V: run.Version, SessionID: first.Spec.SessionID,
 					RunnerID: r.ID(), Nonce: "n", Attempt: n, Status: status, At: time.Now()})
 			}
 			put(t, c.bus, subject.Claimed(part, id, key), run.Claim{V: run.Version, SessionID: first.Spec.SessionID,
 				RunnerID: r.ID(), Instance: r.Instance, Nonce: "n", Attempt: 2, At: time.Now()})
 			if !tt.has {
-				word(key, 2, run.Completed)
+				putEnd(key, 2, run.Completed)
 			}
-			word(first.Key, 1, run.Failed)
+			putEnd(first.Key, 1, run.Failed)
 			second := active(t, c, id, "is queued again", func(a projection.Active) bool {
 				return a.Attempt == 2 &&
 					a.QueuedSeq != 0
@@ -218,7 +218,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				}
 				return
 			}
-			look := func(unheard time.Duration) (has bool) {
+			recreate := func(unheard time.Duration) (has bool) {
 				t.Helper()
 				c.Hearing.Restart("the test says so", time.Now().Add(-unheard))
 				has, err := c.QueueController.RecreateConsumer(t.Context(), second)
@@ -227,24 +227,24 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				}
 				return has
 			}
-			if !look(time.Minute) {
+			if !recreate(time.Minute) {
 				t.Error("nobody was heard for a moment only, and its queue is made again")
 			}
 			if err := c.reads.CatchUp(t.Context()); err != nil || c.History.Ended(id) {
 				t.Errorf("nobody was heard for a moment only, and it is given up: %v", err)
 			}
 			if !tt.has {
-				natstest.Until(t, "it is given up", func() bool { look(2 * time.Hour); return c.History.Ended(id) })
+				natstest.Until(t, "it is given up", func() bool { recreate(2 * time.Hour); return c.History.Ended(id) })
 				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 ||
 					got.Error == nil || got.Error.Code != run.CodeDisconnected {
 					t.Errorf("%+v %v", got, err)
 				}
 				return
 			}
-			if !look(2 * time.Hour) {
+			if !recreate(2 * time.Hour) {
 				t.Error("its worker says that it has it, and its queue is made again")
 			}
-			word(key, 2, run.Completed)
+			putEnd(key, 2, run.Completed)
 			if o := ended(t, c, id); o.Status != run.Completed || o.Attempt != 2 {
 				t.Errorf("%+v", o)
 			}

@@ -16,7 +16,7 @@ import (
 // TestTraceInTheRecord: a caller's trace is in the run's record, and nothing without one. It is no part of what an
 // idempotency key compares.
 func TestTraceInTheRecord(t *testing.T) {
-	c := begin(t, natstest.Bus(t), Config{})
+	c := start(t, natstest.Bus(t), Config{})
 	register(t, c, runner("one", echo("a")))
 	in := func(parent, state string) context.Context {
 		return trace.Extract(t.Context(), map[string][]string{"Traceparent": {parent}, "Tracestate": {state}})

@@ -18,7 +18,7 @@ import (
 // back, whether the run was claimed, waited, or came later.
 func TestSessionOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	outside := f.start("")
 	f.ends(outside.RunID, results("ok"))
 	top := f.start("")
@@ -30,14 +30,14 @@ func TestSessionOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 		return submit(t, f.c, `{"session_id":"`+child.SessionID+`","prompt":"x","mode":"async_callback",`+
 			`"parent_session_id":"`+parent+`"}`, "")
 	}
-	begun, waits, inside := turn(outside.SessionID), turn(outside.SessionID), turn(top.SessionID)
-	a := f.claim(begun.RunID)
+	claimed, waits, inside := turn(outside.SessionID), turn(outside.SessionID), turn(top.SessionID)
+	a := f.claim(claimed.RunID)
 	if _, err := f.c.StopSession(t.Context(), top.SessionID, sessions.Stop{Tree: true}); err != nil {
 		t.Fatal(err)
 	}
 	later := turn(outside.SessionID)
 	f.end(a, run.Outcome{Status: run.Stopped})
-	for r, want := range map[runs.Accepted]string{begun: run.CallbackPending, waits: run.CallbackPending,
+	for r, want := range map[runs.Accepted]string{claimed: run.CallbackPending, waits: run.CallbackPending,
 		later:  run.CallbackPending,
 		inside: run.CallbackSuppressed} {
 		natstest.Until(t, "it ends", func() bool { return f.c.History.Ended(r.RunID) })
@@ -57,7 +57,7 @@ func TestSessionOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 // error, and the stop is not tried for ever.
 func TestAStopOfATreeEnds(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{}))
+	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	top := f.start("")
 	f.claim(top.RunID)
 	if _, err := f.c.bus.Append(t.Context(),

@@ -19,7 +19,7 @@ import (
 // callback stays. A coordinator that reads the rest sees the same.
 func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 	const keep = 5
-	f := newFixture(t, begin(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour,
+	f := newFixture(t, start(t, natstest.Bus(t), Config{Keep: keep, Reports: time.Nanosecond, Lease: time.Hour,
 		NoMatch: time.Hour}))
 	load := func() {
 		t.Helper()
@@ -88,15 +88,15 @@ func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 
 		f.end(turn, results("more"))
 		f.ends(next.RunID, results("and more"))
-		told, prompt := f.turn(parent.SessionID)
-		if !strings.Contains(prompt, `count="2"`) || told.QueuedSeq == 0 {
+		callback, prompt := f.turn(parent.SessionID)
+		if !strings.Contains(prompt, `count="2"`) || callback.QueuedSeq == 0 {
 			t.Errorf("the parent is told %s", prompt)
 		}
-		if m, err := f.c.bus.Get(t.Context(), told.QueuedSeq); err != nil ||
+		if m, err := f.c.bus.Get(t.Context(), callback.QueuedSeq); err != nil ||
 			!strings.Contains(string(m.Body), "model of "+parent.SessionID) {
 			t.Errorf("its turn goes on with another model session: %s %v", m.Body, err)
 		}
-		f.ends(told.Spec.ID, results("heard"))
+		f.ends(callback.Spec.ID, results("heard"))
 		f.end(open, results("done"))
 		if _, err := f.c.Stop(t.Context(), waits.RunID); err != nil {
 			t.Fatal(err)

@@ -117,7 +117,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-func nobody(t *testing.T) *Client {
+func unreachable(t *testing.T) *Client {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -134,7 +134,7 @@ func nobody(t *testing.T) *Client {
 
 // TestUnreachableIsNotRetried: a wrong address is reported at once, without minutes of retries.
 func TestUnreachableIsNotRetried(t *testing.T) {
-	_, err := nobody(t).DoWithRetry(t.Context(), Call{Path: []string{"runs"}})
+	_, err := unreachable(t).DoWithRetry(t.Context(), Call{Path: []string{"runs"}})
 	if _, ok := errors.AsType[*Unreachable](err); !ok {
 		t.Errorf("got %T %v", err, err)
 	}
@@ -196,10 +196,10 @@ func TestOutageIsReported(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				begun := time.Now()
-				var told []string
+				start := time.Now()
+				var reported []string
 				c, err := New(Config{RetryFor: 100 * time.Second, Notice: func(s string) {
-					told = append(told, time.Since(begun).Round(5*time.Second).String()+" "+s)
+					reported = append(reported, time.Since(start).Round(5*time.Second).String()+" "+s)
 				}})
 				if err != nil {
 					t.Fatal(err)
@@ -211,7 +211,7 @@ func TestOutageIsReported(t *testing.T) {
 				for err = nil; err == nil; {
 					err = row.wait(t.Context(), away)
 				}
-				if got := strings.Join(told, "|"); !errors.Is(err, away) || got != tt.want {
+				if got := strings.Join(reported, "|"); !errors.Is(err, away) || got != tt.want {
 					t.Errorf("got %v\n%s\nwant\n%s", err, got, tt.want)
 				}
 			})

@@ -27,7 +27,7 @@ func TestChecksBeforeStoring(t *testing.T) {
 			`"message":"no gpu"}]}]}`
 		refused = `{"valid":false,"validation_errors":[{"path":"$.prompt","message":"'prompt' is a required ` +
 			`property"}],"prompt":null,"system_prompt":null,"runners":[]}`
-		nobody = `{"name":"","kind":"none","scope":"admin","expires_at":null,"login":false,"version":"v1",` +
+		noToken = `{"name":"","kind":"none","scope":"admin","expires_at":null,"login":false,"version":"v1",` +
 			`"deployment":"abc","time":"2026-01-31T12:00:00Z","may":[]}`
 		somebody = `{"name":"ci","kind":"token","scope":"run","expires_at":"2026-01-31T12:00:00Z","login":true,` +
 			`"version":"v1","deployment":"abc","time":"2026-01-31T12:00:00Z","may":["GET /runs"]}`
@@ -71,7 +71,7 @@ func TestChecksBeforeStoring(t *testing.T) {
 				"$.prompt: 'prompt' is a " +
 				"required property\n", exitFailed},
 		{"agents preview a/b", "", "", "", "", "ao: ", exitUsage},
-		{"me", "", nobody, "GET /me ",
+		{"me", "", noToken, "GET /me ",
 			"token        not required\nscope        admin\ncoordinator  URL v1\ndeployment   abc\n", "", exitDone},
 		{"me", "", somebody, "GET /me ", "name         ci\nkind         token\nscope        run\n", "", exitDone},
 		{"me --json", "", somebody, "GET /me ", somebody + "\n", "", exitDone},

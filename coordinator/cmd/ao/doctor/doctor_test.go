@@ -54,7 +54,7 @@ func coordinator(t *testing.T, doctor func(w http.ResponseWriter)) string {
 
 func TestTheCoordinator(t *testing.T) {
 	here, _ := os.Hostname()
-	tell := func(change func(*health.Report)) func(http.ResponseWriter) {
+	respond := func(change func(*health.Report)) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) {
 			r := health.Report{At: time.Now(), Version: "unknown", Go: "go1", Host: here, Checks: []health.Result{
 				health.Failed("streams", "x", "full")}}
@@ -68,51 +68,51 @@ func TestTheCoordinator(t *testing.T) {
 			fmt.Fprint(w, `{"error":"forbidden","message":"no"}`)
 		}
 	}
-	reached := coordinator(t, tell(func(*health.Report) {}))
-	gone := httptest.NewServer(nil)
-	gone.Close()
+	reached := coordinator(t, respond(func(*health.Report) {}))
+	closed := httptest.NewServer(nil)
+	closed.Close()
 	for _, tt := range []struct {
-		name   string
-		doctor func(http.ResponseWriter)
-		check  string
-		want   health.Verdict
-		say    string
+		name     string
+		doctor   func(http.ResponseWriter)
+		check    string
+		want     health.Verdict
+		wantText string
 	}{
-		{"what it sees", tell(func(*health.Report) {}), "streams", health.Fail, "full"},
-		{"well", tell(func(*health.Report) {}), "coordinator", health.OK, "version unknown (go1) on " + here},
-		{"its clock", tell(func(*health.Report) {}), "clocks", health.OK, "agrees"},
-		{"its clock is behind", tell(func(r *health.Report) { r.At = r.At.Add(-5 * time.Minute) }), "clocks",
+		{"what it sees", respond(func(*health.Report) {}), "streams", health.Fail, "full"},
+		{"well", respond(func(*health.Report) {}), "coordinator", health.OK, "version unknown (go1) on " + here},
+		{"its clock", respond(func(*health.Report) {}), "clocks", health.OK, "agrees"},
+		{"its clock is behind", respond(func(r *health.Report) { r.At = r.At.Add(-5 * time.Minute) }), "clocks",
 			health.Fail, "the coordinator's clock is"},
-		{"its clock is ahead", tell(func(r *health.Report) { r.At = r.At.Add(20 * time.Second) }), "clocks",
+		{"its clock is ahead", respond(func(r *health.Report) { r.At = r.At.Add(20 * time.Second) }), "clocks",
 			health.Warn, "ahead"},
 		{"no token that does", refuse(403), "coordinator", health.Skip, "its report needs another token"},
 		{"an older one", refuse(404), "coordinator", health.Fail, "gives no report"},
 		{"another one", func(w http.ResponseWriter) { fmt.Fprint(w, `{"x":1}`) }, "coordinator", health.Fail,
 			"cannot be read"},
-		{"its address", tell(func(r *health.Report) { r.PublicURL = reached }), "public-url", health.OK,
+		{"its address", respond(func(r *health.Report) { r.PublicURL = reached }), "public-url", health.OK,
 			"can be reached from here"},
-		{"a wrong address", tell(func(r *health.Report) { r.PublicURL = gone.URL }), "public-url", health.Warn,
+		{"a wrong address", respond(func(r *health.Report) { r.PublicURL = closed.URL }), "public-url", health.Warn,
 			"cannot be reached from here"},
-		{"an address of a container's network", tell(func(r *health.Report) {
+		{"an address of a container's network", respond(func(r *health.Report) {
 			r.PublicURL, r.Host =
 				"http://coordinator.invalid:8765", "a777c1e87cd5"
 		}), "public-url", health.Skip, "it may not be a worker's"},
 		{"a name that its own machine does not know",
-			tell(func(r *health.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url",
+			respond(func(r *health.Report) { r.PublicURL = "http://coordinator.invalid:8765" }), "public-url",
 			health.Warn, "cannot be reached from here"},
-		{"an address of its machine", tell(func(r *health.Report) { r.PublicURL, r.Host = reached, "elsewhere" }),
+		{"an address of its machine", respond(func(r *health.Report) { r.PublicURL, r.Host = reached, "elsewhere" }),
 			"public-url", health.Warn, "only the coordinator's machine can reach"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			has(t, Check(t.Context(), Config{URL: coordinator(t, tt.doctor), Env: env{}.get}), tt.check, tt.want,
-				tt.say)
+				tt.wantText)
 		})
 	}
-	nobody := Check(t.Context(), Config{URL: gone.URL, Env: env{}.get})
-	has(t, nobody, "coordinator", health.Fail, "no coordinator answers")
+	unreachable := Check(t.Context(), Config{URL: closed.URL, Env: env{}.get})
+	has(t, unreachable, "coordinator", health.Fail, "no coordinator answers")
 	// what can't be looked at from here is said
-	has(t, nobody, "files", health.Skip, "the environment names no")
-	has(t, nobody, "nats", health.Skip, "the environment names no")
+	has(t, unreachable, "files", health.Skip, "the environment names no")
+	has(t, unreachable, "nats", health.Skip, "the environment names no")
 	has(t, Check(t.Context(), Config{URL: reached, CA: "/none", Env: env{}.get}), "coordinator", health.Fail, "AO_CA")
 }
 
@@ -183,12 +183,12 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	has(t, files, "secrets", health.Fail, "AO_NATS_CREDS "+filepath.Join(top, "none")+" cannot be read")
 	has(t, files, "secrets", health.Fail, "AO_DATA_DIR "+top+"/")
 	all := c.profiles()
-	for name, say := range map[string]string{
+	for name, wantText := range map[string]string{
 		"broken": "it ends too early", "strange": `type "magic"`, "lame": "is not executable",
 		"empty": "none does not exist", "folder": "agents_dir " + filepath.Join(top, "none"),
 	} {
 		has(t, all, "profiles", health.Fail, "profile "+name+" does not load: ")
-		has(t, all, "profiles", health.Fail, say)
+		has(t, all, "profiles", health.Fail, wantText)
 	}
 	if len(all) != 5 {
 		t.Errorf("%+v", all)
@@ -274,9 +274,9 @@ func judged(address string) []health.Result { return []health.Result{anonymousAc
 // TestTheMonitoringPort says when NATS writes to disk.
 func TestTheMonitoringPort(t *testing.T) {
 	for _, tt := range []struct {
-		doc  string
-		want health.Verdict
-		say  string
+		doc      string
+		want     health.Verdict
+		wantText string
 	}{
 		{`{"version":"2.15.2","jetstream":{"config":{"sync_always":true,"sync_interval":120000000000}}}`, health.OK,
 			"before it is acknowledged"},
@@ -289,7 +289,7 @@ func TestTheMonitoringPort(t *testing.T) {
 				fmt.Fprint(w, tt.doc)
 			}
 		}))
-		has(t, Config{Monitor: s.URL, Env: env{}.get}.monitor(t.Context()), "nats-sync", tt.want, tt.say)
+		has(t, Config{Monitor: s.URL, Env: env{}.get}.monitor(t.Context()), "nats-sync", tt.want, tt.wantText)
 		s.Close()
 	}
 }
