@@ -170,6 +170,11 @@ func TestTwoCoordinators(t *testing.T) {
 				st.find("the end of "+id, func(p sseEvent) bool {
 					return p.name == "run_updated" && p.at("run_id") == id && p.at("status") == r.at("status")
 				})
+				if r.at("status") == "failed" {
+					st.find("run_failed of "+id, func(p sseEvent) bool {
+						return p.name == "run_failed" && p.at("run_id") == id
+					})
+				}
 			}
 		}
 		a.same("its error", failed[ids[len(ids)-1]], "no_matching_runner")

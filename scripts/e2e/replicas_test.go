@@ -137,9 +137,9 @@ func (v *versions) checkedAgainst() map[string]map[string]bool {
 	}
 }
 
-// TestReplicasWhoseAgentChanges: the definition changes 20 times under 1,000 runs. One of three replicas is always
-// late, and a fourth joins with an old definition. None of the runs is refused or remains without a runner. Each is
-// accepted with the newest definition and run with that.
+// TestReplicasWhoseAgentChanges: the definition changes 20 times under 400 runs, or 1,000. One of three replicas is
+// always late, and a fourth joins with an old definition. None of the runs is refused or remains without a runner. Each
+// is accepted with the newest definition and run with that.
 func TestReplicasWhoseAgentChanges(t *testing.T) {
 	t.Parallel()
 	v := newVersions(t)
@@ -157,7 +157,8 @@ func TestReplicasWhoseAgentChanges(t *testing.T) {
 			accepted[ask[finished](v, "POST", at+"/runs", `{"agent_name":"tool"}`, 201).ID] = n
 		}
 	}
-	const changes, each = 20, 50
+	const changes = 20
+	each := natstest.Load(20, 50)
 	for n := 1; n <= changes; n++ {
 		if n > 1 {
 			a.define(n)
@@ -179,7 +180,7 @@ func TestReplicasWhoseAgentChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, n := range accepted {
-		r := ask[finished](v, "GET", one+"/runs/"+id+"/wait?timeout_seconds=120", "", 200)
+		r := ask[finished](v, "GET", one+"/runs/"+id+"/wait?timeout_seconds=600", "", 200)
 		if r.Status != run.Completed {
 			t.Fatalf("run %s is %s: %s", id, r.Status, r.Error)
 		}
