@@ -89,7 +89,6 @@ func TestManyRunsAreStopped(t *testing.T) {
 	if all.Count != 1 || all.Runs[0] != blocked.RunID {
 		t.Errorf("all that have not ended: %+v", all)
 	}
-	free()
 	s.until(blocked.RunID, run.Stopped)
 	if d := into[runs.BulkResult](s.post("/runs/stop", `{"agent_name":"tool"}`), 200); d.Count != 0 || d.Runs == nil {
 		t.Errorf("nothing: %+v", d)

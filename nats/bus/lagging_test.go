@@ -101,11 +101,14 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	if err := b.PutPart(t.Context(), "run_2.in", 0, part); err != nil {
 		t.Fatal(err)
 	}
-	c.Current() // a replica that has not heard of the part would list no such payload
-	if err := b.DropPayloads(t.Context(),
-		func(name string, _ time.Time) bool { return name == "run_2.in" }); err != nil {
-		t.Fatal(err)
-	}
+	natstest.Until(t, "the payload is listed, and dropped", func() bool { // a late replica lists no such payload
+		listed := false
+		err := b.DropPayloads(t.Context(), func(name string, _ time.Time) bool {
+			listed = listed || name == "run_2.in"
+			return name == "run_2.in"
+		})
+		return err == nil && listed
+	})
 	js, err := jetstream.New(c.Conn(t))
 	if err != nil {
 		t.Fatal(err)
