@@ -13,7 +13,7 @@ import (
 	"ao/shared/clock/clocktest"
 )
 
-// said is a log that can be read while it is written.
+// syncLog is a log that can be read while it is written.
 type syncLog struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -169,7 +169,7 @@ func TestAFullDisk(t *testing.T) {
 	if l.lost.Load() != 3 {
 		t.Errorf("%d lost, want 3", l.lost.Load())
 	}
-	// There is room again: the gap is told in the file.
+	// There is room again: the file has the gap.
 	l.file = f
 	l.add(Entry{Action: "again"})
 	l.flush()

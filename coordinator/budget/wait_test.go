@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// later waits in the background; what it gives tells whether the room is there.
+// later waits in the background, and returns a function that reports whether the room was granted.
 func later(ctx context.Context, a *Account, n int64, most time.Duration) (has func() bool) {
 	done := make(chan error, 1)
 	go func() { done <- a.Wait(ctx, n, most) }()
@@ -95,7 +95,7 @@ func TestWaiterBlocksOnlyItsOwnCaller(t *testing.T) {
 		cancelled := later(ctx, b.Open("gone"), 8<<20, time.Minute)
 		cancel()
 		if cancelled() {
-			t.Errorf("who is gone has room")
+			t.Errorf("a cancelled waiter got room")
 		}
 	})
 }

@@ -120,7 +120,7 @@ func TestControllersWaitUntilConfirmed(t *testing.T) {
 			s.Wake(1)
 			time.Sleep(time.Minute + 500*time.Millisecond)
 			if n.Load() != 0 {
-				t.Errorf("%d calls while it is unsure", n.Load())
+				t.Errorf("%d calls while nothing is confirmed", n.Load())
 			}
 			sure.Store(true)
 			time.Sleep(time.Second)

@@ -27,7 +27,7 @@ type story struct {
 
 func newStory(t testing.TB) *story { return &story{t: t, at: noon} }
 
-// bothOrders tells a story twice: with a callback's list before its turn, and as programs of older versions write them.
+// bothOrders writes a story twice: with a callback's list before its turn, and as programs of older versions do.
 func bothOrders(t *testing.T, f func(t *testing.T, s *story)) {
 	for name, older := range map[string]bool{"": false, "of an older version": true} {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +124,8 @@ func (s *story) unfinished() {
 type actor struct {
 	s        *story
 	spec     run.Spec
-	children []*actor // that it tells of
-	vain     int      // turns that told of it and ended before they began
+	children []*actor // that it reports
+	vain     int      // turns that reported it and ended unclaimed
 }
 
 func (s *story) run(session string, change ...func(*run.Spec)) *actor {
@@ -210,7 +210,7 @@ func (a *actor) endedWith(of, n int, status run.Status, runner string) *actor {
 	return a
 }
 
-// offered is a result that is yet to be checked; without a runner it is a coordinator's, that takes none any more.
+// offered is an unverified result; without a runner it is a coordinator's, which refuses later ones.
 func (a *actor) offered(n int, runner string) *actor {
 	a.s.write(
 		subject.Offered(a.part(), a.spec.ID, a.key(n)),
@@ -285,7 +285,7 @@ func (a *actor) cancelled(n int) *actor {
 	return a.claimed(n, "").ended(n, run.Stopped, "")
 }
 
-// reports writes the batch of a callback turn: which children it tells, and its accepted record.
+// reports writes the batch of a callback turn: which children it reports, and its accepted record.
 func (a *actor) reports(after *actor, children ...*actor) *actor {
 	if a.s.older {
 		return a.accepted().lists(after, children...)

@@ -17,7 +17,7 @@ type rotten struct {
 	clustered bool
 	bad       int // reads without the record
 	reads     int
-	verified  []uint64 // what the mark was told to be unreadable
+	verified  []uint64 // what was reported to the mark as unreadable
 }
 
 func (r *rotten) Clustered() bool { return r.clustered }

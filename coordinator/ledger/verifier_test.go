@@ -12,7 +12,7 @@ import (
 	"ao/shared/run"
 )
 
-// family is a parent with an ended run, and a child of it that has ended and is to be reported.
+// parentAndChild returns a parent with an ended run, and a child of it that has ended and is to be reported.
 func parentAndChild(s *story) (parent, kid *actor) {
 	parent = s.run(s.session()).done()
 	kid = s.run(s.session(), child(parent.spec.SessionID)).done()

@@ -8,7 +8,7 @@ import (
 	"ao/shared/run"
 )
 
-// offering is a run with an output schema that a runner has begun.
+// offering is a run with an output schema that a runner has claimed.
 func offering(t testing.TB) (actor, []entry) {
 	a := newActor(t, run.NewID(), run.NewSessionID(), "agent")
 	a.spec.Attempts = 2

@@ -132,7 +132,7 @@ func (a *actor) contract() {
 	a.spec.Output = &run.Output{Schema: json.RawMessage(`{"type":"object"}`), Source: run.SourceBlueprint, Retries: 1}
 }
 
-// offered is the result as the worker has it.
+// offered is the unverified result of the worker (record kind offered).
 func (a actor) offered(attempt int) entry {
 	e := a.ended(attempt, run.Completed, 0)
 	e.Subject = subject.Offered(a.part, a.spec.ID, a.key(attempt))

@@ -156,7 +156,7 @@ func TestStreamResumesAtEveryPosition(t *testing.T) {
 	}
 }
 
-// ofGone: what a reader who is fast enough hears of a session before it is deleted.
+// ofDeletedSession reports whether an item is of the deleted session: only a fast reader gets those.
 func ofDeletedSession(i Item) bool {
 	switch d := i.Data.(type) {
 	case run.Event:

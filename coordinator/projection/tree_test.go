@@ -11,7 +11,7 @@ import (
 	"ao/shared/run"
 )
 
-// stopTree is the wish to stop a member's tree, as of the turn that was begun last, or of another one, and too late.
+// stopTree is a request to stop a member's tree: as of the turn that was claimed last, or of another one, and too late.
 func (f *scenario) stopTree(m *member) {
 	root := m.turns[0]
 	for _, r := range m.turns {

@@ -10,7 +10,7 @@ import (
 	"ao/shared/run"
 )
 
-// standing returns the runs of each queue's waitlist and the claimed ones, in order. It leaves out the waitlists of
+// waitlistRows returns the runs of each queue's waitlist and the claimed ones, in order. It leaves out the waitlists of
 // runs that are not queued, for a checkpoint does not keep when an attempt failed.
 func waitlistRows(f *reducer) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(f.waitlists.queues)) {

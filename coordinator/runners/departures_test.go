@@ -16,7 +16,7 @@ func TestMissingAgentsThatMayReturn(t *testing.T) {
 	t.Parallel()
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("back"))).RunnerID
-	if err := c.Deregistrar.Remove(t.Context(), id, "one"); err != nil { // it was silent for long
+	if err := c.Deregistrar.Remove(t.Context(), id, "one"); err != nil { // it sent no heartbeats for long
 		t.Fatal(err)
 	}
 	may := func(agent string) bool {

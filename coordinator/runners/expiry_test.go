@@ -77,7 +77,7 @@ func TestAttemptsOfARemovedRunnerAreAbandoned(t *testing.T) {
 	natstest.Until(t, "its run has ended", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 
-// impatient looks for silence as somebody who has listened for long enough.
+// impatient expires runners as if it had listened for long enough.
 func impatient(t *testing.T, c *parts.Coordinator) {
 	t.Helper()
 	cfg := c.Expiry.Config

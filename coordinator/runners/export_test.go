@@ -16,7 +16,7 @@ const (
 	RegistryBytes = registryBytes
 )
 
-// Silence has a runner have been heard for the last time then, and have left then, where it left.
+// SetLastHeard sets when a runner was heard last, and when it left, if it has.
 func (r *Registry) SetLastHeard(id string, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +38,7 @@ func (r *Registry) Fill(m runnerapi.Runner, id string, size int) {
 	r.members[id] = &member{Runner: m, id: id, heard: time.Now(), size: size}
 }
 
-// Begin has the process have begun then, and an agent's runner have left then.
+// SetStart sets when the process started, and when an agent's runner left.
 func (d *Departures) SetStart(began time.Time, agent string, left time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

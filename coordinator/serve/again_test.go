@@ -234,7 +234,7 @@ func TestASessionRetriesWhatItMaySubmit(t *testing.T) {
 	mine := bearer(m.token(top.RunID))
 	child := m.submit(`{"agent_name":"mind","prompt":"hold"}`, mine)
 	grandchild := blocking(bearer(m.token(child.RunID)))
-	m.token(grandchild.RunID) // it has begun
+	m.token(grandchild.RunID) // it has started
 	stranger := blocking(s.admin)
 	for _, tt := range []struct {
 		name, id, changes string

@@ -68,7 +68,7 @@ func TestNothingDelaysADeadWorkersFailure(t *testing.T) {
 	}
 }
 
-// dies has a worker die in an endless run, and tells how long it takes until that has failed.
+// dies has a worker die in an endless run, and returns how long it takes until that has failed.
 func (s *stack) dies(w *worker, demands string, meanwhile func()) time.Duration {
 	s.t.Helper()
 	id := s.submit(`{"agent_name":"endless"` + demands + `}`).RunID

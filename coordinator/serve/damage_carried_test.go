@@ -10,7 +10,7 @@ import (
 )
 
 // TestACarriedRunOfADamage: the record of a session carries its first run, whose own records are lost. A run that had
-// begun is accepted again under its id, and fails. It is not started again.
+// claimed is accepted again under its id, and fails. It is not started again.
 func TestACarriedRunOfADamage(t *testing.T) {
 	t.Parallel()
 	for _, evidence := range []string{"a coordinator", "its end"} {

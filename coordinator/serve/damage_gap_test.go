@@ -90,7 +90,7 @@ func TestAGapInTheMiddle(t *testing.T) {
 }
 
 // TestAKeyOfALostRun: a request is repeated with the key of a run of which the history has lost all. The run is
-// not started again if a coordinator or its events show that it had begun. Another one is accepted again.
+// not started again if a coordinator or its events show that it had been claimed. Another one is accepted again.
 func TestAKeyOfALostRun(t *testing.T) {
 	t.Parallel()
 	for _, evidence := range []string{"events", "a coordinator"} {

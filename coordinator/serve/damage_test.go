@@ -161,7 +161,7 @@ func TestAFlippedBit(t *testing.T) {
 	r.starts.wantOnce(t)
 }
 
-// TestAnEmptyFolderAndAnEmptyBucket: without the file the bucket tells, and without the bucket the file.
+// TestAnEmptyFolderAndAnEmptyBucket: without the file the bucket has the mark, and without the bucket the file.
 func TestAnEmptyFolderAndAnEmptyBucket(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{"file", "bucket"} {

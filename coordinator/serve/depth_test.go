@@ -94,7 +94,7 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestDepthOfCallbacks: a callback turn is as deep as its session, so a chain may go on being told.
+// TestDepthOfCallbacks: a callback turn is as deep as its session, so the limit does not cut a chain of callbacks.
 func TestDepthOfCallbacks(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(c *serve.Config) { c.Coordinator.MaxDepth = 2 })

@@ -81,7 +81,7 @@ func FuzzHTTP(f *testing.F) {
 			t.Errorf("%s %s answers 500", d.method, at)
 		}
 		if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-			return // it has begun: who reads it is told the rest
+			return // the stream has started: its reader gets the rest
 		}
 		raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 		if err != nil {

@@ -51,7 +51,7 @@ func TestTheLedger(t *testing.T) {
 	again := s.submit(`{"agent_name":"talker","prompt":"fail","max_attempts":2}`)
 	s.until(again.RunID, run.Completed)
 
-	// A parent, three children, the turns that tell it.
+	// A parent, three children, the turns that call it back.
 	for i := range 3 {
 		s.submit(fmt.Sprintf(`{"agent_name":"talker","prompt":"child %d","mode":"async_callback",`+
 			`"parent_session_id":%q}`, i, first.SessionID))

@@ -118,7 +118,7 @@ func TestMCPListsAllowedToolsOnly(t *testing.T) {
 	}
 }
 
-// progressed is what the call of a tool is told: progress, or at last its result.
+// progressed is a message to the caller of a tool: progress, or at last its result.
 type progressed struct {
 	Params struct {
 		Token    string  `json:"progressToken"`
@@ -128,7 +128,7 @@ type progressed struct {
 	Result json.RawMessage `json:"result"`
 }
 
-// follow calls a tool that may be given up; next reads what it is told, one message after the other.
+// follow calls a tool, and may cancel the call; next reads its messages, one after the other.
 func (s *stack) follow(ctx context.Context, tool, args string) (next func() (progressed, bool)) {
 	s.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s,`+

@@ -120,7 +120,7 @@ func (c *client) refused(name, args string, words ...string) {
 	}
 }
 
-// child is what the tools tell of a run.
+// child is what the tools return of a run.
 type child struct {
 	RunID     string         `json:"run_id"`
 	SessionID string         `json:"session_id"`
@@ -196,7 +196,7 @@ func TestMCPTools(t *testing.T) {
 				t.Errorf("result: %+v", res)
 			}
 			busy := good[child](c, "start_agent_session", `{"agent_name":"mind","prompt":"hold","mode":"async_poll"}`)
-			m.token(busy.RunID) // it has begun
+			m.token(busy.RunID) // it has started
 			c.refused("get_agent_session_result", `{"session_id":"`+busy.SessionID+`"}`, `"error":"run_not_ended"`,
 				`"next":"The run continues`)
 			if stopped := good[child](c, "stop_agent_session", `{"session_id":"`+
@@ -425,7 +425,7 @@ func TestMCPCancelEndsOnlyTheWait(t *testing.T) {
 	const call = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"start_agent_session",` +
 		`"arguments":{"agent_name":"mind","prompt":"hold %s","wait_seconds":600}}}`
 	started := func(what string) (r run.Run) {
-		natstest.Until(t, what+" has begun", func() bool {
+		natstest.Until(t, what+" has started", func() bool {
 			for _, one := range into[struct{ Runs []run.Run }](s.get("/runs"), 200).Runs {
 				if strings.Contains(string(one.Parameters), what) && one.Status == run.Running {
 					r = one

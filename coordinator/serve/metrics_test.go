@@ -23,7 +23,7 @@ import (
 	"ao/shared/run"
 )
 
-// scrape is what a coordinator tells of itself.
+// scrape is what a coordinator exports.
 func (s *stack) scrape(headers ...string) metrictest.Page {
 	s.t.Helper()
 	return metrictest.Get(s.t, s.url+"/metrics", headers...)

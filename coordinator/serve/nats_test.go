@@ -355,7 +355,7 @@ func TestShutdown(t *testing.T) {
 	natstest.Until(t, "the run waits", func() bool { return len(into[projection.Page](s.get("/runs"), 200).Runs) == 1 })
 	began := time.Now()
 	s.stop()
-	if took := time.Since(began); took > 19*time.Second { // patience is 20 s
+	if took := time.Since(began); took > 19*time.Second { // the timeout is 20 s
 		t.Errorf("the end took %v", took)
 	}
 	if m := (<-answers).want(202); m["run_id"] == nil {

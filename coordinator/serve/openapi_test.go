@@ -13,7 +13,7 @@ import (
 )
 
 // The document of GET /openapi.json, and its schemas, compiled when they are needed. Members that no schema names are
-// wrong here: the document must tell everything that is answered.
+// wrong here: the document must describe everything that is answered.
 var document struct {
 	once  sync.Once
 	paths map[string]map[string]struct {

@@ -227,7 +227,7 @@ func TestForeignIDs(t *testing.T) {
 			t.Errorf("GET %s: got %v, want not_found", path, m)
 		}
 	}
-	natstest.Until(t, "a stream of no session is refused", func() bool { // one that waits for NATS has begun
+	natstest.Until(t, "a stream of no session is refused", func() bool { // one that waits for NATS has started
 		return s.get("/sse/sessions?session_id=ses_none").status == 404
 	})
 	s.call("DELETE", "/runners/rnr_*", "").refuses("rnr_*", "runner_id")

@@ -23,7 +23,7 @@ import (
 // parrot answers with the parameters it got.
 func parrot(q run.Queued) run.Outcome { return done(string(q.Parameters)) }
 
-// hold keeps runs until the test lets them go.
+// blocking returns an executor that blocks until the test frees it.
 func blocking() (do func(run.Queued) run.Outcome, free func()) {
 	gate := make(chan struct{})
 	return func(run.Queued) run.Outcome {
@@ -298,7 +298,7 @@ func TestRegistrationReportsVersions(t *testing.T) {
 		c.Coordinator.RecordVersion, c.Coordinator.Patience = 3, runnerapi.Thresholds{Stale: 500 * time.Millisecond,
 			Remove: time.Second}
 	})
-	natstest.Until(t, "the versions are told", func() bool {
+	natstest.Until(t, "the versions are reported", func() bool {
 		reply := s.post("/runner/register", `{"hostname":"h","executor_profile":"p","executor_type":"procedural"}`).
 			want(200)
 		return reply["record_version"] == 3.0 && reply["event_version"] == float64(run.EventVersion)

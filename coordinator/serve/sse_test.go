@@ -204,7 +204,7 @@ func TestLastEventID(t *testing.T) {
 		if !ok {
 			t.Fatal("the stream ended")
 		}
-		if e.id != at { // else it tells what no record says, that a run is running, to those who read just then
+		if e.id != at { // else it reports what no record has, that a run is running, to live readers
 			whole, at = append(whole, e), e.id
 		}
 	}
@@ -310,8 +310,8 @@ func TestTokenLeavesStreamSlots(t *testing.T) {
 		}
 		taken++
 	}
-	if taken < 20 || taken == 1000 { // a stream may end while others begin, so more than 236 may have begun
-		t.Errorf("one token began %d live streams, want 20, and a refusal before 1000", taken)
+	if taken < 20 || taken == 1000 { // a stream may end while others start, so more than 236 may have started
+		t.Errorf("one token opened %d live streams, want 20, and a refusal before 1000", taken)
 	}
 	for i := range 20 {
 		if status, _ := s.hangOn("/sse/sessions", s.run); status != 200 {

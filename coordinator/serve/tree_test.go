@@ -229,7 +229,7 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 		stopped(s, r)
 	}
 	s.until(top.RunID, run.Stopped)
-	// The root is the root of nothing else: who is above it is told of its end.
+	// The stop covers the root's tree only: the session above it is called back.
 	natstest.Until(t, "who is above it is told", func() bool {
 		r := into[run.Run](s.get("/runs/"+top.RunID), 200)
 		return r.Callback != nil && r.Callback.Status == run.CallbackDelivered

@@ -15,7 +15,7 @@ import (
 	"ao/shared/run"
 )
 
-// history has one run, which had begun and is unclaimed as long as nobody has failed it.
+// history has one run, which had been claimed and is unclaimed as long as nobody has failed it.
 type history struct {
 	refusals  []error // of the next writes; empty: they succeed
 	listening time.Duration

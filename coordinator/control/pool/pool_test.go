@@ -94,7 +94,7 @@ func TestGroupLeavesSlotsForOthers(t *testing.T) {
 			}
 		}
 		if started["one"] != 2 || started["two"] != 2 || started["three"] != 1 || p.Free("three") != 0 {
-			t.Errorf("begun %v", started)
+			t.Errorf("started %v", started)
 		}
 		close(until)
 		p.Wait()
@@ -107,7 +107,7 @@ func TestGroupLeavesSlotsForOthers(t *testing.T) {
 func TestCancelledContextStartsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if New(Config{}).Go(ctx, "a", "", func(context.Context) error { t.Error("begun"); return nil }) {
-		t.Error("it says that it began")
+	if New(Config{}).Go(ctx, "a", "", func(context.Context) error { t.Error("started"); return nil }) {
+		t.Error("it reports a start")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Asked has queues been asked for at that time for the last time; without names all of them.
+// Asked sets when queues were requested last; without names, all of them.
 func (s *Table) Asked(at time.Time, names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -17,7 +17,7 @@ func (s *Table) Asked(at time.Time, names ...string) {
 	}
 }
 
-// Remember gives what puts a queue back as it is known now.
+// Remember returns a function that restores a queue as it is known now.
 func (s *Table) Remember(name string) (again func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *Table) Remember(name string) (again func()) {
 	}
 }
 
-// Knows tells what is known of a queue, and how many are closing.
+// Knows returns what is known of a queue, and how many are closing.
 func (s *Table) Knows(name string) (exists, made bool, closing int) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -54,7 +54,7 @@ func (s *Table) Close(ctx context.Context, name string) error { return s.close(c
 
 func (s *Table) Put(name string, value []byte, rev uint64) { s.put(name, value, rev) }
 
-// Anew is a controller that has looked at nothing yet.
+// Rebuilds returns a controller that has scanned nothing yet.
 func (t *Controller) Rebuilds() *Controller { return NewController(t.cfg) }
 
 // Orphans are the consumers without an entry, with when they were noted.

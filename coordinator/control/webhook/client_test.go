@@ -263,7 +263,7 @@ func TestSocketAddressIsChecked(t *testing.T) {
 	}{{isPublic, false}, {loopback.allowsPrivate, true}} {
 		d := net.Dialer{Control: guard(tt.allowed)}
 		_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
-		conn, err := d.DialContext(t.Context(), "tcp4", "localhost:"+port) // a name that nobody has looked at
+		conn, err := d.DialContext(t.Context(), "tcp4", "localhost:"+port) // a name that was not resolved before
 		if (err == nil) != tt.ok || !tt.ok && !errors.Is(err, errNotAllowed) {
 			t.Errorf("allowed %v: got %v", tt.ok, err)
 		}

@@ -64,7 +64,7 @@ func (r *receiver) count() int {
 	return len(r.got)
 }
 
-// local is a client that may tell receivers on this machine.
+// local is a client that may deliver to receivers on this machine.
 func local(t *testing.T) *webhook.Client {
 	t.Helper()
 	c, err := webhook.New(webhook.Config{Policy: webhook.Policy{
@@ -342,7 +342,7 @@ func TestHangingReceiverLeavesSlotsForOthers(t *testing.T) {
 	many(t, c, r, 40, hanging.URL)
 	natstest.Until(t, "the silent one has its share", func() bool { return hangs.Load() >= webhook.HostTries })
 	for _, id := range many(t, c, r, 5, to.url) {
-		natstest.Until(t, "the other is told",
+		natstest.Until(t, "the other is delivered",
 			func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })
 	}
 	if n := hangs.Load(); n != webhook.HostTries {

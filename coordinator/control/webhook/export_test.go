@@ -17,14 +17,14 @@ func (c *Controller) Look(now time.Time) []projection.Webhook             { retu
 func (c *Controller) Try(ctx context.Context, d projection.Webhook) error { return c.try(ctx, d) }
 func (c *Controller) Rest(d projection.Webhook, pause time.Duration)      { c.backOff(d, pause) }
 
-// Rests tells whether nothing is tried or held.
+// Rests reports whether no attempt is made or backs off.
 func (c *Controller) Rests() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.Pool.Busy())+len(c.backoffs) == 0
 }
 
-// Theirs tells whether a try is left to another.
+// Theirs reports whether an attempt is left to another coordinator.
 func (c *Controller) Theirs(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,14 +43,14 @@ func (c *Controller) Age(id string) bool {
 	return ok && b.rev != 0
 }
 
-// SeenLongAgo has a try of another be overdue.
+// SeenLongAgo makes another coordinator's attempt overdue.
 func (c *Controller) SeenLongAgo(id string, rev uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.backoffs[id] = backoffState{rev: rev, since: time.Now().Add(-takeoverAfter)}
 }
 
-// Forget forgets what is held.
+// Forget removes all backoffs.
 func (c *Controller) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

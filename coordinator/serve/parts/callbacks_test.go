@@ -45,7 +45,7 @@ func (f fixture) start(more string) runs.Accepted {
 	return submit(f.T, f.c, `{"agent_name":"thinker","prompt":"think"`+more+`}`, "")
 }
 
-// child starts a run whose end a parent is to be told of.
+// child starts a run whose end calls a parent back.
 func (f fixture) child(parent string) runs.Accepted {
 	f.Helper()
 	return f.start(`,"mode":"async_callback","parent_session_id":"` + parent + `"`)
@@ -355,7 +355,7 @@ func TestALookupBeforeTheLastTurnCallsNobodyBack(t *testing.T) {
 		`"parent_session_id":"`+top.SessionID+`"}`, "")
 	f.ends(again.RunID, results("ok"))
 	if callback, err := f.c.Telling.Deliver(t.Context(), due); !errors.Is(err, bus.ErrTaken) {
-		t.Errorf("told %d, %v", callback, err)
+		t.Errorf("delivered %d, %v", callback, err)
 	}
 	release()
 	turn, _ := f.turn(parent.SessionID)
@@ -531,7 +531,7 @@ func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
 	}
 }
 
-// cannotTell has who acts on an old look be refused by the stream, too.
+// refusesCallback requires that the stream, too, refuses a callback of an old lookup.
 func (f fixture) refusesCallback(o projection.PendingCallback) {
 	f.Helper()
 	turn, err := f.c.Telling.Prepare(f.Context(), o)
@@ -539,6 +539,6 @@ func (f fixture) refusesCallback(o projection.PendingCallback) {
 		f.Fatal(err)
 	}
 	if _, err := f.c.records.AppendBatch(f.Context(), turn.Records...); !errors.Is(err, bus.ErrTaken) {
-		f.Errorf("an old look told the parent again: %v", err)
+		f.Errorf("an old lookup called the parent back again: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// holdBatches takes all places that NATS has for batches, and keeps them, until the test ends: as a worker may, and
+// occupyBatches takes all places that NATS has for batches, and keeps them, until the test ends: as a worker may, and
 // commits none.
 func occupyBatches(t *testing.T, s *embed.Server) {
 	t.Helper()

@@ -39,7 +39,7 @@ func stranger(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 // bye is a process that is gone.
 func bye(t testing.TB, c *Coordinator, r runnerapi.Runner) { t.Helper(); farewell(t, c, r, false) }
 
-// farewell is what a process says that was told to end: that it finishes what it has, or that it goes.
+// farewell is the deregistration of a process that was asked to end: it finishes its runs, or ends at once.
 func farewell(t testing.TB, c *Coordinator, r runnerapi.Runner, finishing bool) {
 	t.Helper()
 	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: r.ID(), Instance: r.Instance,

@@ -22,15 +22,15 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// begin runs a coordinator that ends with the test. Nobody beats in most tests, so no lease ends unless a test says
-// when.
+// start runs a coordinator that ends with the test. Most tests send no heartbeats, so no lease ends unless a test sets
+// one.
 func start(t testing.TB, b *bus.Bus, cfg Config) *Coordinator {
 	t.Helper()
 	c, _ := startStoppable(t, b, cfg)
 	return c
 }
 
-// beginFor is begin of one that may end before the test.
+// startStoppable is start of a coordinator that may end before the test.
 func startStoppable(t testing.TB, b *bus.Bus, cfg Config) (c *Coordinator, end func()) {
 	t.Helper()
 	cfg.Bus, cfg.Log, cfg.Lease = b, natstest.Log(t), cmp.Or(cfg.Lease, time.Hour)
@@ -59,12 +59,12 @@ func launch(t testing.TB, c *Coordinator) (end func()) {
 // lives are the contexts of running coordinators.
 var lives sync.Map
 
-// holdAll takes all of a coordinator's pool until it is let go, or the coordinator ends.
+// occupyPool takes all slots of a coordinator's pool until they are released, or the coordinator ends.
 func occupyPool(t *testing.T, c *Coordinator, p *pool.Pool) (release func()) {
 	t.Helper()
 	life, ok := lives.Load(c)
 	if !ok {
-		t.Fatal("nobody runs this coordinator")
+		t.Fatal("this coordinator is not running")
 	}
 	until := make(chan struct{})
 	wait := func(ctx context.Context) error {

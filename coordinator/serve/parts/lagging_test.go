@@ -36,7 +36,7 @@ func TestAParentIsNotCalledBackTooSoonWithoutAResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(raw)
-	// family is a parent that waits, and its child with a result whose payload nobody finds.
+	// parentAndChild returns a parent that waits, and its child with a result whose payload nobody finds.
 	parentAndChild := func(ended time.Time) (parent, child runs.Accepted) {
 		parent = f.start("")
 		f.ends(parent.RunID, results("ok"))
@@ -93,10 +93,10 @@ func TestHeartbeatOfAnUnreadAttempt(t *testing.T) {
 			Attempts: []runnerapi.Attempt{{RunID: id, Key: key}}}).Abandoned
 	}
 	if got := abandoned(second.Key); len(got) > 0 {
-		t.Error("an attempt that runs was given up")
+		t.Error("a running attempt was abandoned")
 	}
 	slow.mu.Unlock()
-	natstest.Until(t, "what nobody has begun is given up",
+	natstest.Until(t, "an attempt that nobody claimed is abandoned",
 		func() bool { return slices.Equal(abandoned("another"), []string{"another"}) })
 	for key, want := range map[string][]string{first.Key: {first.Key}, second.Key: nil} {
 		if got := abandoned(key); !slices.Equal(got, want) {

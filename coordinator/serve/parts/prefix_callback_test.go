@@ -17,8 +17,8 @@ import (
 	"ao/shared/run"
 )
 
-// told is a parent, started with more members, whose child has ended, and the records of its callback, which nobody
-// has written.
+// dueCallback returns a parent, started with more members, its ended child, and the records of its callback, which are
+// not written.
 func (p *prefix) dueCallback(more string) (parent, child runs.Accepted, records []bus.Entry) {
 	p.Helper()
 	release := p.blockCallbacks()
@@ -43,7 +43,7 @@ type mute struct{ reports }
 
 func (mute) AppendBatch(context.Context, ...bus.Entry) (uint64, error) { return 0, errors.New("muted") }
 
-// holdCallbacks keeps the coordinator from calling parents back.
+// blockCallbacks keeps the coordinator from calling parents back.
 func (p *prefix) blockCallbacks() (release func()) {
 	return occupyPool(p.T, p.c, p.c.Telling.Pool)
 }
@@ -114,7 +114,7 @@ func TestAPrefixOfACallbackThatIsStopped(t *testing.T) {
 		if _, err := p.c.Stop(t.Context(), turn.Spec.ID); err != nil {
 			t.Fatal(err)
 		}
-		if !p.anew { // it tells nobody in this test
+		if !p.anew { // it delivers nothing in this test
 			p.c = start(t, p.c.bus, Config{})
 		}
 		again, prompt := p.turn(parent.SessionID)

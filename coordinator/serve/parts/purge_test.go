@@ -59,7 +59,7 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 	second := f.child(parent.SessionID)
 	f.ends(second.RunID, results("two"))
 	turn, _ = f.turn(parent.SessionID)
-	natstest.Until(t, "the parent is deleted", func() bool { // another turn may tell it before that
+	natstest.Until(t, "the parent is deleted", func() bool { // another turn may call it back before that
 		for _, a := range f.c.History.Open(parent.SessionID) {
 			if _, err := f.c.Stop(t.Context(), a.Spec.ID); err != nil && fault.KindOf(err) != fault.Conflict {
 				t.Fatal(err)

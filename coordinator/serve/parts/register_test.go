@@ -58,7 +58,7 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 			mu.Lock()
 			drained = append(drained, cmd.Instance)
 			mu.Unlock()
-			if now.CompareAndSwap(&one, &two) { // the command meets the one that has just begun
+			if now.CompareAndSwap(&one, &two) { // the command reaches the process that has just started
 				if _, err := c.Register(ctx, two); err != nil {
 					t.Error(err)
 				}
@@ -76,7 +76,7 @@ func drainMeetsRestart(t *testing.T, slow time.Duration) {
 	cancel()
 	<-served
 	if !slices.Equal(drained, []string{"one", "two"}) {
-		t.Errorf("told to drain: %q", drained)
+		t.Errorf("commands to drain: %q", drained)
 	}
 	if m, known, _ := c.Registry.Heard(one.ID(), "two"); !known || !m.Draining {
 		t.Errorf("known %v, draining %v; its heartbeats would not say so", known, m.Draining)

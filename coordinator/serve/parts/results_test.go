@@ -21,7 +21,7 @@ import (
 // mustBe is the output schema of these tests.
 const mustBe = `,"output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 
-// offer says what the runner of a begun attempt has as its result.
+// report appends the unverified result of a claimed attempt, as its runner does.
 func (f fixture) report(a projection.Active, o run.Outcome) {
 	f.Helper()
 	f.reportAs(a, run.Ended{Status: o.Status, Error: o.Error, Result: o.Result})
@@ -34,10 +34,10 @@ func (f fixture) reportAs(a projection.Active, e run.Ended) {
 	put(f.T, f.c.bus, subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), e)
 }
 
-// isOffered waits until a coordinator knows of an offer.
+// isReported reports whether a coordinator has read an unverified result.
 func isReported(a projection.Active) bool { return a.UnverifiedSeq != 0 }
 
-// holdChecks keeps a coordinator from checking anything until it is let go.
+// blockChecks keeps a coordinator from checking results until it is released.
 func blockChecks(t *testing.T, c *Coordinator) (release func()) {
 	return occupyPool(t, c, c.Checking.Pool)
 }
@@ -274,7 +274,7 @@ func TestALostAttemptReportsNoResult(t *testing.T) {
 	if !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("an offer after the end: %v", err)
 	}
-	// What stands in the place of an offer and is none does not keep a run open.
+	// An unreadable record in the place of an unverified result does not keep a run open.
 	b := f.start(mustBe)
 	waiting := active(t, f.c, b.RunID, "is queued", isQueued)
 	f.report(waiting, data(`{"n":1}`)) // before the claim

@@ -160,7 +160,7 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 	if _, err := callback.New(cfg).Prepare(t.Context(), o); err != nil || read != 2 {
 		t.Errorf("%d children were read, %v", read, err)
 	}
-	ending, cancel := context.WithCancel(t.Context()) // the coordinator ends while it tells a parent
+	ending, cancel := context.WithCancel(t.Context()) // the coordinator ends while it calls a parent back
 	cancel()
 	if turn, err := f.c.Telling.Prepare(ending, o); err == nil {
 		t.Errorf("%d children are told by who is ending", turn.Reported)

@@ -24,7 +24,7 @@ func TestStatusDecidesNothing(t *testing.T) {
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), deleted.TaskQueue(), acc.RunID, 1),
 		run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})
 	active(t, c, acc.RunID, "is queued", isQueued)
-	for range 20 { // between two looks at what is silent
+	for range 20 { // between two scans for stale runners
 		s := c.Overview.Status(t.Context())
 		i := slices.IndexFunc(s.Queues, func(l status.QueueStatus) bool {
 			return l.Queue == deleted.TaskQueue() &&

@@ -42,7 +42,7 @@ func TestSessionOutsideAStoppedTreeIsCalledBack(t *testing.T) {
 		inside: run.CallbackSuppressed} {
 		natstest.Until(t, "it ends", func() bool { return f.c.History.Ended(r.RunID) })
 		shown, err := f.c.Show(t.Context(), r.RunID)
-		if err == nil && shown.Callback.Status == run.CallbackDelivered { // by the one turn that tells of some of them
+		if err == nil && shown.Callback.Status == run.CallbackDelivered { // by the one turn that reports some of them
 			shown.Callback.Status = run.CallbackPending
 		}
 		if err != nil || shown.Callback.Status != want {

@@ -266,7 +266,7 @@ func TestNoCoordinatorAnswers(t *testing.T) {
 	}
 }
 
-// rough is a connection that breaks wherever it can: a run's way is told over it all the same, once and whole.
+// rough is a connection that breaks wherever it can: a run is followed over it all the same, once and completely.
 type rough struct {
 	t      *testing.T
 	mu     sync.Mutex

@@ -208,7 +208,7 @@ func TestLimits(t *testing.T) {
 		{`{"type":"integer","maximum":1000,"minimum":1}`, `minimum 1; maximum 1000`},
 		{`{"type":"number","exclusiveMinimum":0,"multipleOf":0.50}`, `exclusiveMinimum 0; multipleOf 0.50`},
 		{`{"type":"string","pattern":"^a,b$","format":"uri","minLength":2}`, `minLength 2; pattern ^a,b$; format uri`},
-		{`{"enum":["fast","full"]}`, ``}, // its values are told in place of its type
+		{`{"enum":["fast","full"]}`, ``}, // its values are shown in place of its type
 		{`{"type":"array","minItems":1,"items":{"type":"string","pattern":"^[^,]+$"}}`,
 			`minItems 1; each pattern ^[^,]+$`},
 		{`{"items":{"enum":[1,2]}}`, `each one of 1, 2`},
