@@ -44,7 +44,7 @@ type fakeCoordinator struct {
 	eventVersion       int                     // the newest form of events, likewise
 	lease              time.Duration           // default 10 s
 	lookups            atomic.Int32            // how often a record was asked for
-	silence            context.CancelFunc      // from then on beats are not answered
+	silence            context.CancelFunc      // from then on heartbeats are not answered
 }
 
 // newFakeCoordinator answers on a bus until the test ends.
@@ -59,11 +59,11 @@ func newFakeCoordinator(t testing.TB, b *bus.Bus) *fakeCoordinator {
 	beats, mute := context.WithCancel(ctx)
 	s.silence = mute
 	for subj, ctx := range map[string]context.Context{subject.AllRunnerAPI: ctx, subject.AllHeartbeats: beats} {
-		door, err := b.Listen(subj, "")
+		sub, err := b.Listen(subj, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		wg.Go(func() { door.Serve(ctx, s.handle) })
+		wg.Go(func() { sub.Serve(ctx, s.handle) })
 	}
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	return s

@@ -83,11 +83,11 @@ func TestFence(t *testing.T) {
 		return ok
 	})
 	s.silence()
-	silent := time.Now()
+	silentSince := time.Now()
 	natstest.Until(t, "both are fenced off and gone", func() bool {
 		return !w.attempts.has(again.Key) && !w.attempts.has(late.Key)
 	})
-	if took := time.Unix(0, killed.Load()).Sub(silent); took >= lease+lost() || took < lease/2-lost() {
+	if took := time.Unix(0, killed.Load()).Sub(silentSince); took >= lease+lost() || took < lease/2-lost() {
 		t.Errorf("killed after %s with a lease of %s; the machine stood still for %s", took, lease, lost())
 	}
 	if !w.attempts.has(single.Key) || !w.attempts.has(last.Key) {

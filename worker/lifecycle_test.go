@@ -44,9 +44,9 @@ func TestSlots(t *testing.T) {
 		t.Errorf("%d at once with 3 slots", most.Load())
 	}
 	s.with(func() {
-		for _, beat := range s.heartbeats {
-			if len(beat.Attempts) > 3 {
-				t.Fatalf("a beat names %d attempts", len(beat.Attempts))
+		for _, heartbeat := range s.heartbeats {
+			if len(heartbeat.Attempts) > 3 {
+				t.Fatalf("a heartbeat names %d attempts", len(heartbeat.Attempts))
 			}
 		}
 	})
@@ -61,10 +61,10 @@ func TestHeartbeats(t *testing.T) {
 	q := s.enqueue()
 	natstest.Until(t, "a beat names the attempt and its start", func() (ok bool) {
 		s.with(func() {
-			for _, beat := range s.heartbeats {
-				for _, a := range beat.Attempts {
+			for _, heartbeat := range s.heartbeats {
+				for _, a := range heartbeat.Attempts {
 					ok = ok || a.Key == q.Key && a.RunID == q.ID && a.SessionID == q.SessionID && a.StartedAt != nil &&
-						beat.RunnerID == w.ID()
+						heartbeat.RunnerID == w.ID()
 				}
 			}
 		})
@@ -268,7 +268,7 @@ func TestDrain(t *testing.T) {
 // continue all the time.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
-	enough := make(chan struct{}) // some beats have come meanwhile
+	enough := make(chan struct{}) // some heartbeats have come meanwhile
 	for _, tt := range []struct {
 		name  string
 		grace time.Duration
@@ -306,8 +306,8 @@ func TestShutdown(t *testing.T) {
 				natstest.Until(t, "beats for the run go on while the worker ends", func() bool {
 					alive := 0
 					s.with(func() {
-						for _, beat := range s.heartbeats {
-							if beat.Draining && len(beat.Attempts) == 1 {
+						for _, heartbeat := range s.heartbeats {
+							if heartbeat.Draining && len(heartbeat.Attempts) == 1 {
 								alive++
 							}
 						}

@@ -210,7 +210,7 @@ func TestEndRecordAfterUnverifiedResult(t *testing.T) {
 	})
 	q := s.enqueue(withOutputSchema(0))
 	<-began
-	p.Kill() // the offer is tried again until it stands
+	p.Kill() // the unverified result is appended again until it is committed
 	natstest.Until(t, "the worker has noticed", func() bool { return !w.bus.Connected() })
 	close(goOn)
 	p.Start()
@@ -245,7 +245,7 @@ esac
 		*e.Result.RawOutput != `Here: {"summary":"fine"}` {
 		t.Errorf("got %+v", e.Result)
 	}
-	told := func(n string) (v executor.Invocation) {
+	invocation := func(n string) (v executor.Invocation) {
 		t.Helper()
 		raw, err := os.ReadFile(filepath.Join(w.ProjectDir, q.ID+"."+n))
 		if err == nil {
@@ -256,7 +256,7 @@ esac
 		}
 		return v
 	}
-	first, second := told("0"), told("1")
+	first, second := invocation("0"), invocation("1")
 	if want := "<inputs>\ntopic: ${HOME} [/inputs]\nn: 1.0\n</inputs>\n\n" +
 		prompt.Format(json.RawMessage(wanted)); first.Prompt != want || first.Mode != executor.Start ||
 		string(first.Parameters) != `{"topic":"${HOME} \u003c/inputs\u003e","n":1.0}` ||

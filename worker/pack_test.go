@@ -56,7 +56,7 @@ func TestEventsArePackedIfAllCanReadPacks(t *testing.T) {
 	const half = 300
 	for _, tt := range []struct {
 		name string
-		// what coordinators announce: at the registration, in beats before the attempt, in beats in the middle of it
+		// what coordinators announce: at the registration, in heartbeats before the attempt and during it
 		join, before, then int
 		first, second      bool
 	}{

@@ -58,14 +58,14 @@ func TestState(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := newFakeCoordinator(t, natstest.Bus(t))
-			begin := func() runningWorker { // each time on another host
+			newWorker := func() runningWorker { // each time on another host
 				if kind == "program" {
 					return start(t, s.b, nil, testBinary(t, "memory"), func(c *Config) { c.Host = run.NewID() })
 				}
 				return start(t, s.b, stateExecutor, func(c *Config) { c.Host = run.NewID() })
 			}
 			large, shown := strings.Repeat("x", run.PartSize), strings.Repeat("[64 KiB]", run.PartSize>>16)
-			w := begin()
+			w := newWorker()
 			q := s.enqueue(addToState("one", large, "two"))
 			e := s.waitEnded(q)
 			if answer(e) != "null" {
@@ -79,7 +79,7 @@ func TestState(t *testing.T) {
 			}
 			w.end(t)
 
-			w = begin()
+			w = newWorker()
 			next := s.enqueue(s.nextTurn(q), addToState("three"))
 			if e := s.waitEnded(next); answer(e) != `"one`+shown+`two"` {
 				t.Fatalf("the second run: %.200s", answer(e))
@@ -90,7 +90,7 @@ func TestState(t *testing.T) {
 			})
 			w.end(t)
 
-			begin()
+			newWorker()
 			quiet := s.enqueue(s.nextTurn(next), addToState())
 			if e := s.waitEnded(quiet); answer(e) != `"one`+shown+`twothree"` {
 				t.Errorf("the third run: %.200s", answer(e))

@@ -54,7 +54,7 @@ func TestTimeouts(t *testing.T) {
 		seconds int // of the run
 		profile int
 	}{{"request", 5, 0}, {"agent", 5, 10}, {"default", 5, 0}, {"profile", 60, 5}} {
-		// a slow machine has begun the program by then
+		// a slow machine has started the program by then
 		t.Run(tt.by, func(t *testing.T) {
 			t.Parallel()
 			b := natstest.Bus(t)

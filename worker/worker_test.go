@@ -70,11 +70,11 @@ func TestExecutedOnce(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	begun := map[string]*atomic.Int32{}
+	starts := map[string]*atomic.Int32{}
 	var all []run.Queued
 	for range 60 {
 		q := s.enqueue()
-		begun[q.ID], all = new(atomic.Int32), append(all, q)
+		starts[q.ID], all = new(atomic.Int32), append(all, q)
 		// The same run again, as a second dispatch of it in another queue: same attempt, same key.
 		body, _ := json.Marshal(q)
 		other := subject.Queued(subject.Partition(q.SessionID), "procedural.p._", q.ID, 1)
@@ -89,7 +89,7 @@ func TestExecutedOnce(t *testing.T) {
 		return runnerapi.HeartbeatReply{Known: true, TaskQueues: []string{queue, "procedural.p._"}}
 	}
 	do := func(_ context.Context, v executor.Invocation, _ executor.Host) run.Outcome {
-		begun[v.RunID].Add(1)
+		starts[v.RunID].Add(1)
 		return completed("1")
 	}
 	w1, w2 := start(t, b, do), start(t, b, do)
@@ -101,7 +101,7 @@ func TestExecutedOnce(t *testing.T) {
 		l, err := b.TaskQueueState(t.Context(), "procedural.p._")
 		return err == nil && l.Pending == 0 && l.AckPending == 0
 	})
-	for id, n := range begun {
+	for id, n := range starts {
 		if n.Load() != 1 {
 			t.Errorf("run %s begun %d times", id, n.Load())
 		}
@@ -131,9 +131,9 @@ func claimReadBack(t *testing.T, confined bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var begun atomic.Int32
+	var starts atomic.Int32
 	w := start(t, own, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		begun.Add(1)
+		starts.Add(1)
 		return completed("1")
 	})
 	mineQ, otherQ := s.enqueue(func(q *run.Queued) { q.V = 1 }), run.Queued{}
@@ -149,8 +149,8 @@ func claimReadBack(t *testing.T, confined bool) {
 	s.enqueue(func(q *run.Queued) { *q = otherQ })
 	natstest.Until(t, "the claim is refused", func() bool { return w.counts.lost.Load() == 1 })
 	s.waitDrained()
-	if begun.Load() != 1 {
-		t.Errorf("%d runs begun, want 1", begun.Load())
+	if starts.Load() != 1 {
+		t.Errorf("got %d starts, want 1", starts.Load())
 	}
 	// The claim's append reaches the stream and its answer nobody: the same record is written again by the same claim.
 	a := &attempt{Queued: run.Queued{V: 1, Attempt: 1, Key: "k2", Spec: run.Spec{ID: run.NewID(), SessionID: "ses_x"}},
@@ -181,12 +181,12 @@ func TestClaimWhileNATSRestarts(t *testing.T) {
 	for range 300 {
 		all = append(all, s.enqueue())
 	}
-	var begun atomic.Int32
+	var starts atomic.Int32
 	w := start(t, p.Bus(t), func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		begun.Add(1)
+		starts.Add(1)
 		return completed("1")
 	}, func(c *Config) { c.Profile.MaxConcurrentRuns = 16 })
-	natstest.Until(t, "some have begun", func() bool { return begun.Load() > 20 })
+	natstest.Until(t, "some have started", func() bool { return starts.Load() > 20 })
 	p.Kill()
 	p.Start()
 	for _, q := range all {
@@ -194,7 +194,7 @@ func TestClaimWhileNATSRestarts(t *testing.T) {
 			t.Errorf("run %s: %s", q.ID, e.Status)
 		}
 	}
-	if n, claimed := begun.Load(), w.counts.claimed.Load(); int(n) != len(all) || uint64(n) != claimed {
+	if n, claimed := starts.Load(), w.counts.claimed.Load(); int(n) != len(all) || uint64(n) != claimed {
 		t.Errorf("%d runs, %d begun, %d claimed", len(all), n, claimed)
 	}
 }
@@ -242,9 +242,9 @@ func TestEnds(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
-	begun := make(chan struct{}, 1)
+	starts := make(chan struct{}, 1)
 	do := func(ctx context.Context, v executor.Invocation, host executor.Host) run.Outcome {
-		begun <- struct{}{}
+		starts <- struct{}{}
 		switch v.AgentName {
 		case "panics":
 			panic("ouch")
@@ -305,7 +305,7 @@ func TestEnds(t *testing.T) {
 				start(t, b, do, func(c *Config) { c.Profile.TimeoutSeconds = 1 })
 			}
 			q := s.enqueue(func(q *run.Queued) { q.Agent, q.Timeout = tt.agent, tt.timeout })
-			<-begun
+			<-starts
 			switch tt.stop {
 			case "command":
 				if !s.command(w.Worker, runnerapi.Command{Type: runnerapi.CommandProbe, Key: q.Key}).Has {

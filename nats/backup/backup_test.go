@@ -256,7 +256,7 @@ func TestInboxMessagesAreKept(t *testing.T) {
 	if _, err := js.Publish(t.Context(), subject.InboxRuns, []byte("left")); err != nil {
 		t.Fatal(err)
 	}
-	held := func(js jetstream.JetStream, name string) uint64 {
+	stored := func(js jetstream.JetStream, name string) uint64 {
 		t.Helper()
 		i, err := js.Stream(t.Context(), name)
 		if err != nil {
@@ -275,7 +275,7 @@ func TestInboxMessagesAreKept(t *testing.T) {
 		if err != nil && ctx.Err() == nil {
 			t.Error(err)
 		}
-		natstest.Until(t, "the inbox is empty", func() bool { return held(js, subject.Inbox) == 0 })
+		natstest.Until(t, "the inbox is empty", func() bool { return stored(js, subject.Inbox) == 0 })
 	}
 	var once sync.Once
 	var file bytes.Buffer
@@ -287,7 +287,7 @@ func TestInboxMessagesAreKept(t *testing.T) {
 	if err := backup.Restore(t.Context(), anew, &file, 1, func(backup.Stream) {}); err != nil {
 		t.Fatal(err)
 	}
-	if js := stream(t, anew); held(js, subject.Inbox)+held(js, subject.Runs) == 0 {
+	if js := stream(t, anew); stored(js, subject.Inbox)+stored(js, subject.Runs) == 0 {
 		t.Error("the message was accepted while the backup was made, and is neither in the inbox nor a run")
 	}
 }

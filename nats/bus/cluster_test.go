@@ -243,7 +243,7 @@ func TestLeaderChangeIsShort(t *testing.T) {
 		})
 	})
 	for _, victim := range []func() *natstest.Process{
-		func() *natstest.Process { return holder(t, c) }, // the followers' own server stays: only silence tells them
+		func() *natstest.Process { return holder(t, c) }, // the followers' own server stays: heartbeats are missing
 		func() *natstest.Process { return c.Leader(subject.Runs) },
 	} {
 		before := runs.Load()
@@ -312,7 +312,7 @@ func TestALeaderThatHangsAndComesBack(t *testing.T) {
 	write(10)
 	c.Current()
 	write(10)
-	followed.over(t, "followed", mostStalled+5*time.Second) // that it hangs is known by its silence only
+	followed.over(t, "followed", mostStalled+5*time.Second) // only missing heartbeats show that it hangs
 
 	js, err := jetstream.New(c.Conn(t))
 	lost := time.Now()

@@ -49,12 +49,12 @@ func TestASlowServerIsNotTakenForAFullDisk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			looks := 0
+			checks := 0
 			b := scripted(t, func(subj string) (answer string, late time.Duration) {
 				switch {
 				case subj == "$JS.API.STREAM.INFO."+tt.stream:
-					looks++
-					if looks%2 == 1 {
+					checks++
+					if checks%2 == 1 {
 						return tt.before, 0
 					}
 					return tt.after, tt.late
@@ -95,19 +95,19 @@ func scripted(t *testing.T, answer func(subj string) (string, time.Duration)) *b
 // scriptedAs is scripted with the version that the server reports.
 func scriptedAs(t *testing.T, version string, answer func(subj string) (string, time.Duration)) *bus.Bus {
 	t.Helper()
-	door, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var serving sync.WaitGroup
 	t.Cleanup(serving.Wait)
-	t.Cleanup(func() { _ = door.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	serving.Go(func() {
-		if conn, err := door.Accept(); err == nil {
+		if conn, err := listener.Accept(); err == nil {
 			serve(conn, version, answer)
 		}
 	})
-	nc, err := nats.Connect("nats://"+door.Addr().String(), nats.NoReconnect())
+	nc, err := nats.Connect("nats://"+listener.Addr().String(), nats.NoReconnect())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,15 +145,15 @@ func serve(conn net.Conn, version string, answer func(string) (string, time.Dura
 			if err != nil {
 				return
 			}
-			said, late := answer(words[1])
+			reply, late := answer(words[1])
 			<-time.After(late)
 			for prefix, sid := range inboxes {
 				switch {
-				case said == "-" || !strings.HasPrefix(words[2], prefix):
-				case strings.HasPrefix(said, "NATS/1.0"):
-					fmt.Fprintf(conn, "HMSG %s %s %d %d\r\n%s\r\n", words[2], sid, len(said), len(said), said)
+				case reply == "-" || !strings.HasPrefix(words[2], prefix):
+				case strings.HasPrefix(reply, "NATS/1.0"):
+					fmt.Fprintf(conn, "HMSG %s %s %d %d\r\n%s\r\n", words[2], sid, len(reply), len(reply), reply)
 				default:
-					fmt.Fprintf(conn, "MSG %s %s %d\r\n%s\r\n", words[2], sid, len(said), said)
+					fmt.Fprintf(conn, "MSG %s %s %d\r\n%s\r\n", words[2], sid, len(reply), reply)
 				}
 			}
 		}

@@ -169,18 +169,18 @@ func TestFollowFromTheMiddleWithFilters(t *testing.T) {
 func TestAppendAndVerifyRecognizesOwnRecord(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	win := func(nonce string) error {
+	appendAndVerify := func(nonce string) error {
 		_, err := b.AppendAndVerify(t.Context(), bus.Entry{Subject: ended(1), Body: []byte(nonce)},
 			func(body []byte) bool { return string(body) == nonce })
 		return err
 	}
-	if err := win("a"); err != nil {
+	if err := appendAndVerify("a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := win("b"); !errors.Is(err, bus.ErrTaken) {
+	if err := appendAndVerify("b"); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("another's: got %v, want ErrTaken", err)
 	}
-	if err := win("a"); err != nil {
+	if err := appendAndVerify("a"); err != nil {
 		t.Errorf("mine again: got %v", err)
 	}
 }
@@ -189,7 +189,7 @@ func TestAppendAndVerifyAfterAnUnansweredPublish(t *testing.T) {
 	t.Parallel()
 	p := natstest.Proc(t)
 	b := p.Bus(t)
-	win := func(d time.Duration, nonce string) error {
+	appendAndVerify := func(d time.Duration, nonce string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), d)
 		defer cancel()
 		_, err := b.AppendAndVerify(ctx, bus.Entry{Subject: ended(1), Body: []byte(nonce)},
@@ -197,14 +197,14 @@ func TestAppendAndVerifyAfterAnUnansweredPublish(t *testing.T) {
 		return err
 	}
 	p.Pause() // the publish lies in the server's socket; nobody answers
-	if err := win(100*time.Millisecond, "a"); fault.KindOf(err) != fault.Unavailable {
+	if err := appendAndVerify(100*time.Millisecond, "a"); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("unanswered: got %v, want Unavailable", err)
 	}
 	p.Resume()
-	if err := win(5*time.Second, "b"); !errors.Is(err, bus.ErrTaken) {
+	if err := appendAndVerify(5*time.Second, "b"); !errors.Is(err, bus.ErrTaken) {
 		t.Errorf("another after the unanswered one: got %v, want ErrTaken", err)
 	}
-	if err := win(5*time.Second, "a"); err != nil {
+	if err := appendAndVerify(5*time.Second, "a"); err != nil {
 		t.Errorf("the unanswered one again: got %v", err)
 	}
 }

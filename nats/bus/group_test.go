@@ -151,7 +151,7 @@ func TestAppendBatchIsAllOrNone(t *testing.T) {
 func TestBatchesAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := open(t, true)
-	held := func(commit bool) {
+	occupy := func(commit bool) {
 		t.Helper()
 		for n := range maxBatches * 4 {
 			m := nats.NewMsg(subject.Ended("1", "run_"+strconv.Itoa(n), strconv.FormatBool(commit)))
@@ -168,7 +168,7 @@ func TestBatchesAreRefusedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	held(false)
+	occupy(false)
 	pair := func(n int) []Entry {
 		return []Entry{{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")},
 			{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}}
@@ -185,7 +185,7 @@ func TestBatchesAreRefusedAtOnce(t *testing.T) {
 	if took := time.Since(began); took > 16*time.Second { // even one request's timeout each would be longer
 		t.Errorf("16 refusals took %v", took)
 	}
-	held(true)
+	occupy(true)
 	if seq, err := b.AppendBatch(t.Context(), pair(0)...); err != nil || seq == 0 {
 		t.Errorf("got %d, %v, though there is room again", seq, err)
 	}
@@ -216,7 +216,7 @@ func TestCancelledAppendFailsNoOther(t *testing.T) {
 func TestAppendsNeedNoRoomForABatch(t *testing.T) {
 	t.Parallel()
 	b := open(t, true)
-	for n := range 50 { // begun, and not committed
+	for n := range 50 { // opened, and not committed
 		m := nats.NewMsg(subject.Ended("7", "run_open"+strconv.Itoa(n), "k"))
 		m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"1"}}
 		if err := b.nc.PublishMsg(m); err != nil {

@@ -56,11 +56,11 @@ func lagging(t *testing.T, c *natstest.ClusterProcs) (b *bus.Bus, lags *atomic.B
 				defer server.Close()
 				for buffer := make([]byte, 64<<10); ; {
 					n, err := client.Read(buffer)
-					said := buffer[:n]
+					sent := buffer[:n]
 					if lags.Load() {
-						said = bytes.ReplaceAll(said, []byte("$JS.API.DIRECT.GET."), []byte("$XX.API.DIRECT.GET."))
+						sent = bytes.ReplaceAll(sent, []byte("$JS.API.DIRECT.GET."), []byte("$XX.API.DIRECT.GET."))
 					}
-					if _, failed := server.Write(said); err != nil || failed != nil {
+					if _, failed := server.Write(sent); err != nil || failed != nil {
 						return
 					}
 				}

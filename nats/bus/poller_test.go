@@ -120,9 +120,9 @@ func TestBusyWorkerFetchesNothing(t *testing.T) {
 	if err := b.EnsureTaskQueue(t.Context(), taskQueue, 1); err != nil {
 		t.Fatal(err)
 	}
-	hold := make(chan struct{})
-	busy, _ := worker(t, b, 2, func(bus.Delivery) { <-hold }, taskQueue)
-	t.Cleanup(func() { close(hold) })
+	release := make(chan struct{})
+	busy, _ := worker(t, b, 2, func(bus.Delivery) { <-release }, taskQueue)
+	t.Cleanup(func() { close(release) })
 	queue(t, b, taskQueue, 0, 10)
 	natstest.Until(t, "the first worker is busy", func() bool { return busy.free() == 0 })
 	idle, _ := worker(t, b, 2, nil, taskQueue)

@@ -18,14 +18,14 @@ func TestSurvey(t *testing.T) {
 	}
 	for _, name := range []string{"a", "b", "c"} {
 		ctx, cancel := context.WithCancel(context.Background())
-		door, err := natstest.Open(t, s).Listen("who", "")
+		sub, err := natstest.Open(t, s).Listen("who", "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			door.Serve(ctx, func(context.Context, string, []byte) ([]byte, error) { return []byte(name), nil })
+			sub.Serve(ctx, func(context.Context, string, []byte) ([]byte, error) { return []byte(name), nil })
 		}()
 		t.Cleanup(func() { cancel(); <-ended })
 	}

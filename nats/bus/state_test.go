@@ -77,14 +77,14 @@ func TestStateHasWhatWasWrittenBefore(t *testing.T) {
 func TestStateOfACancelledCaller(t *testing.T) {
 	t.Parallel()
 	b := natstest.Bus(t)
-	gone, leave := context.WithCancel(t.Context())
+	cancelled, leave := context.WithCancel(t.Context())
 	leave()
 	var wg sync.WaitGroup
 	for n := range 100 {
 		wg.Go(func() {
 			ctx := t.Context()
 			if n%2 == 0 {
-				ctx = gone
+				ctx = cancelled
 			}
 			if _, err := b.State(ctx); err != nil && (n%2 != 0 || !errors.Is(err, context.Canceled)) {
 				t.Error(err)
@@ -126,7 +126,7 @@ func TestTooManyBatchesAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	others := natstest.Conn(t, s)
-	for n := range 50 { // others have begun as many as the server takes
+	for n := range 50 { // others have opened as many as the server takes
 		m := nats.NewMsg(ended(1000*n) + "1")
 		m.Header = nats.Header{"Nats-Batch-Id": {strconv.Itoa(n)}, "Nats-Batch-Sequence": {"1"}}
 		if err := others.PublishMsg(m); err != nil {

@@ -122,7 +122,7 @@ func TestProbeOfABucketChangesNoKey(t *testing.T) {
 	}
 	natstest.Until(t, "the bucket is asked while a write is slow", func() bool {
 		p.Pause()
-		// longer than a write is awaited in patience, shorter than its stream is asked for
+		// longer than a write is awaited before the disk is checked, shorter than its stream is asked for
 		hung := time.AfterFunc(1500*time.Millisecond, p.Resume)
 		defer hung.Stop()
 		if _, err := agents.Put(t.Context(), "other", []byte("slow")); err != nil {

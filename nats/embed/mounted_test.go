@@ -132,9 +132,9 @@ func TestAFolderBeforeItsStream(t *testing.T) {
 	if err := os.MkdirAll(disk.Batches(data, "$G", subject.Runs), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	said := &warnings{}
+	logged := &warnings{}
 	s := natstest.Server(t, natstest.StoreDir(data), natstest.Staging("disk"), func(c *embed.Config) {
-		c.Log = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		c.Log = slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	})
 	b := natstest.Open(t, s)
 	if err := b.Setup(t.Context()); err != nil {
@@ -143,7 +143,7 @@ func TestAFolderBeforeItsStream(t *testing.T) {
 	if _, err := b.AppendBatch(t.Context(), pair("run")...); err != nil {
 		t.Fatal(err)
 	}
-	if got := said.lines(); len(got) != 1 || !strings.Contains(got[0], "Missing stream metafile") ||
+	if got := logged.lines(); len(got) != 1 || !strings.Contains(got[0], "Missing stream metafile") ||
 		!strings.Contains(got[0], filepath.Join(subject.Runs, "meta.inf")) {
 		t.Errorf("at the first start: %q", got)
 	}
@@ -151,7 +151,7 @@ func TestAFolderBeforeItsStream(t *testing.T) {
 	natstest.Until(t, "the server answers again",
 		func() bool { _, err := b.Last(t.Context(), pair("run")[0].Subject); return err == nil })
 	stands(t, b, "run")
-	for _, line := range said.lines()[1:] {
+	for _, line := range logged.lines()[1:] {
 		if !strings.Contains(line, "restarting NATS in this process") { // asked for
 			t.Errorf("at the second: %s", line)
 		}

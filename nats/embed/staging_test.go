@@ -224,7 +224,7 @@ func TestRecreatedStreamIsStaged(t *testing.T) {
 }
 
 // laid waits until a server has laid its link, and gives the folder in memory. A server in another process is not
-// told when streams were made, and answers a moment before it lays the link of its last start.
+// notified of created streams, and answers a moment before it lays the link of its last start.
 func laid(t *testing.T, data string) (dir string) {
 	t.Helper()
 	natstest.Until(t, "it has laid its link", func() bool {

@@ -91,9 +91,9 @@ func TestAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	stranger(t, shm, lays, own)
-	theirs := all(t, shm, nobody)
-	if len(theirs) != 6 {
-		t.Fatalf("the stranger laid %q", theirs)
+	foreign := all(t, shm, nobody)
+	if len(foreign) != 6 {
+		t.Fatalf("the stranger laid %q", foreign)
 	}
 	data := t.TempDir()
 	p := natstest.Proc(t, natstest.SyncAlways, natstest.Staging(shm), natstest.StoreDir(data))
@@ -121,8 +121,8 @@ func TestAnotherUser(t *testing.T) {
 		b = p.Bus(t)
 		stands(t, b, run)
 	}
-	if now := all(t, shm, nobody); !slices.Equal(now, theirs) {
-		t.Errorf("of what was another's, %q, there is %q", theirs, now)
+	if now := all(t, shm, nobody); !slices.Equal(now, foreign) {
+		t.Errorf("of what was another's, %q, there is %q", foreign, now)
 	}
 	if text, err := os.ReadFile(filepath.Join(own, "kept")); err != nil || string(text) != "kept" {
 		t.Errorf("what another's links lead to: %q, %v", text, err)
@@ -152,8 +152,8 @@ func TestAServerTrustsItsOwnFolderAlone(t *testing.T) {
 	_, shm := small(t, 64<<20)
 	s, _, link := staged(t, natstest.Staging(shm))
 	forged := bus.Entry{Subject: subject.Ended("01", "forged", "key"), Body: []byte("{}")}
-	theirs := filepath.Join(shm, "ao-nats-theirs") // everybody may look into it: not made by a server
-	if err := os.MkdirAll(filepath.Join(theirs, "$G"), 0o755); err != nil {
+	foreign := filepath.Join(shm, "ao-nats-theirs") // everybody may look into it: not made by a server
+	if err := os.MkdirAll(filepath.Join(foreign, "$G"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	put(t, s, false, append(pair("mine"), forged)...)
@@ -162,14 +162,14 @@ func TestAServerTrustsItsOwnFolderAlone(t *testing.T) {
 		text, _ := os.ReadFile(strings.Join(files, ""))
 		return strings.Contains(string(text), "forged")
 	})
-	if err := os.CopyFS(filepath.Join(theirs, "$G"), os.DirFS(link)); err != nil {
+	if err := os.CopyFS(filepath.Join(foreign, "$G"), os.DirFS(link)); err != nil {
 		t.Fatal(err)
 	}
 	s.Restart()
 	put(t, s, true, append(pair("mine"), bus.Entry{Subject: subject.Ended("01", "cut", "key"), Body: []byte("{}")})...)
 	s.Close()
 	shorten(t, filepath.Join(filepath.Dir(link), "msgs")) // as if it had died before it wrote the last one
-	if err := os.Symlink(filepath.Join(theirs, "$G"), link); err != nil {
+	if err := os.Symlink(filepath.Join(foreign, "$G"), link); err != nil {
 		t.Fatal(err)
 	}
 	data, _, _ := strings.Cut(link, "/jetstream/")
@@ -182,7 +182,7 @@ func TestAServerTrustsItsOwnFolderAlone(t *testing.T) {
 	if to, err := os.Readlink(link); err != nil || filepath.Dir(to) != s.Staging().Dir {
 		t.Errorf("batches go to %q, %v; the server says %+v", to, err, s.Staging())
 	}
-	if left := inside(filepath.Join(theirs, "$G")); left != 1 {
+	if left := inside(filepath.Join(foreign, "$G")); left != 1 {
 		t.Errorf("%d batches lie in the folder of another, want the one that it laid", left)
 	}
 }

@@ -162,9 +162,9 @@ func TestRenewRefusesWhatItCannotKeep(t *testing.T) {
 			t.Errorf("%s is there: %v\n%s", key, !want, got)
 		}
 	}
-	gone, err := users.Renew(got, list[:4], users.TLS{Cert: "/new/nats/server.crt", Key: "/new/nats/server.key"})
-	if err != nil || strings.Contains(gone, replaced.Key) || strings.Contains(gone, "/etc/ao") ||
-		!strings.Contains(gone, grafana.Key) {
-		t.Errorf("%v\n%s", err, gone)
+	removed, err := users.Renew(got, list[:4], users.TLS{Cert: "/new/nats/server.crt", Key: "/new/nats/server.key"})
+	if err != nil || strings.Contains(removed, replaced.Key) || strings.Contains(removed, "/etc/ao") ||
+		!strings.Contains(removed, grafana.Key) {
+		t.Errorf("%v\n%s", err, removed)
 	}
 }

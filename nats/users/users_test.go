@@ -188,7 +188,7 @@ var forbidden = []string{
 }
 
 // deaf is what nobody but a coordinator may listen to.
-var deaf = []string{
+var unsubscribed = []string{
 	">", "ao.>", "*.*", "ao.runs.>", "ao.runs.*.queued.>", "ao.runs.*.claimed.*.*", "ao.events.>", "ao.fleet.>",
 	"ao.fleet.*", "ao.fleet.register.procedural.text", "ao.beats.>", "ao.beats.rnr_1",
 	"ao.commands.>", "ao.commands.*.*", "ao.commands.rnr_1", "ao.commands.door.rnr_1", "ao.api.runs.create",
@@ -240,7 +240,7 @@ func TestServerRefusesWhatACredentialMayNot(t *testing.T) {
 					t.Errorf("publish %s: got %q, want it refused", subj, got)
 				}
 			}
-			for _, subj := range append(append(tt.subscribe, deaf...), inboxes(tt.name)...) {
+			for _, subj := range append(append(tt.subscribe, unsubscribed...), inboxes(tt.name)...) {
 				s, err := nc.SubscribeSync(subj)
 				if err != nil {
 					continue // not even the client takes it for a subject
@@ -341,13 +341,13 @@ func TestCredentialMayDoItsWork(t *testing.T) {
 			t.Error("acknowledged for ever")
 		}
 	}
-	door := p.users["worker-text"].CredentialID()
-	if _, err := w.Subscribe(subject.CommandsFor(door, "rnr_1"),
+	credential := p.users["worker-text"].CredentialID()
+	if _, err := w.Subscribe(subject.CommandsFor(credential, "rnr_1"),
 		func(m *nats.Msg) { m.Respond([]byte("yes")) }); err != nil {
 		t.Fatal(err)
 	}
 	quiet(t, w, refused)
-	if r, err := p.co.Request(subject.CommandsFor(door, "rnr_1"), nil, 30*time.Second); err != nil ||
+	if r, err := p.co.Request(subject.CommandsFor(credential, "rnr_1"), nil, 30*time.Second); err != nil ||
 		string(r.Data) != "yes" {
 		t.Errorf("command: %v", err)
 	}

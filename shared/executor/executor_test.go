@@ -59,7 +59,7 @@ func play(ctx context.Context, v Invocation, out *Out) error {
 	return Exit{Code: 9, Message: "what?"}
 }
 
-// turn answers with what it is told, its number and what it was told to be.
+// turn answers with its prompt, its number and its system prompt.
 func turn(ctx context.Context, v Invocation, out *Out) (run.Result, error) {
 	switch v.Prompt {
 	case "fail":

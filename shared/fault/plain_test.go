@@ -19,11 +19,11 @@ import (
 // TestPlain: what Go's libraries report is put into words for people.
 func TestPlain(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	hanging, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = silent.Close() })
+	t.Cleanup(func() { _ = hanging.Close() })
 	get := func(url string) error {
 		c := http.Client{Timeout: 50 * time.Millisecond}
 		res, err := c.Get(url)
@@ -40,7 +40,7 @@ func TestPlain(t *testing.T) {
 		want string
 	}{
 		{get("http://127.0.0.1:1/"), "nothing listens there"},
-		{get("http://" + silent.Addr().String()), "no answer came in time"},
+		{get("http://" + hanging.Addr().String()), "no answer came in time"},
 		{get("http://127.0.0.1:99999/"), `"99999" is not an address`},
 		{&net.DNSError{Err: "no such host", Name: "nosuch.invalid", Server: "10.0.0.1:53", IsNotFound: true},
 			`host "nosuch.invalid" not found`},

@@ -60,8 +60,8 @@ func TestTheDeadlineOfABody(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				said, _ := io.ReadAll(res.Body)
-				if got := res.Status + ": " + string(said); got != tt.want || time.Since(began) != tt.after {
+				response, _ := io.ReadAll(res.Body)
+				if got := res.Status + ": " + string(response); got != tt.want || time.Since(began) != tt.after {
 					t.Errorf("%s after %v; want %s after %v", got, time.Since(began), tt.want, tt.after)
 				}
 				client.Close()

@@ -195,7 +195,7 @@ func TestTimeIsProportional(t *testing.T) {
 	check := fits(t, summary)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	look := func(text string) {
+	checkSame := func(text string) {
 		t.Helper()
 		began := spent(t)
 		find(text, false, check)
@@ -206,7 +206,7 @@ func TestTimeIsProportional(t *testing.T) {
 	const size = 128 << 10 / slow
 	for _, unit := range hostile {
 		for _, before := range []string{"", `["`, "```[", "````\n"} {
-			look(before + strings.Repeat(unit, size/len(unit)))
+			checkSame(before + strings.Repeat(unit, size/len(unit)))
 		}
 	}
 	for _, text := range []string{
@@ -215,12 +215,12 @@ func TestTimeIsProportional(t *testing.T) {
 		"[" + strings.Repeat(`"[",`, size/4), strings.Repeat(`["[`, size/6) + strings.Repeat(`"`, size/2),
 		strings.Repeat("```[", size/8) + "\"" + strings.Repeat("x", size/2),
 	} {
-		look(text)
+		checkSame(text)
 	}
 	for _, unit := range []string{"{{{{[[[[", "[1] ", "```[\n", "```a"} {
-		look(strings.Repeat(unit, 1<<20/slow/len(unit)))
+		checkSame(strings.Repeat(unit, 1<<20/slow/len(unit)))
 	}
-	look(strings.Repeat("```a", 1<<18/slow) + "\n" + strings.Repeat(" ", 1<<20/slow))
+	checkSame(strings.Repeat("```a", 1<<18/slow) + "\n" + strings.Repeat(" ", 1<<20/slow))
 }
 
 // TestAnAnswerBehindNonsenseIsFound: the search reaches the end of any text like these.
@@ -301,17 +301,17 @@ func FuzzFind(f *testing.F) {
 		}
 		// The reader agrees with encoding/json on what a value is.
 		r := reader{text: []byte(text)}
-		begin := space(text, 0)
-		end, ok := r.value(begin)
+		start := space(text, 0)
+		end, ok := r.value(start)
 		d := json.NewDecoder(strings.NewReader(text))
 		var raw json.RawMessage
 		err := d.Decode(&raw)
 		// 1x is a number to us, and whoever asks sees the x
-		if ok != (err == nil) && !(ok && text[begin] != '{' && text[begin] != '[' && text[begin] != '"') {
+		if ok != (err == nil) && !(ok && text[start] != '{' && text[start] != '[' && text[start] != '"') {
 			t.Errorf("%q: %v, but %v", text, ok, err)
 		}
-		if ok && err == nil && string(raw) != text[begin:end] {
-			t.Errorf("%q: %q, but %q", text, text[begin:end], raw)
+		if ok && err == nil && string(raw) != text[start:end] {
+			t.Errorf("%q: %q, but %q", text, text[start:end], raw)
 		}
 		for _, s := range r.closed {
 			if !json.Valid([]byte(text[s.begin:s.end])) {

@@ -20,8 +20,8 @@ const (
 	hostileMemory = 400 << 20
 )
 
-// patience is what the race detector makes of the time limit.
-func patience() time.Duration {
+// timeLimit is longer under the race detector.
+func timeLimit() time.Duration {
 	if raceEnabled {
 		return 10 * hostileTime
 	}
@@ -194,7 +194,7 @@ func TestHostile(t *testing.T) {
 			if len(got) > 1<<20 {
 				t.Errorf("the answer has %d bytes", len(got))
 			}
-			if took > patience() {
+			if took > timeLimit() {
 				t.Errorf("took %v", took)
 			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > hostileMemory {

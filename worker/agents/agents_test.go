@@ -17,7 +17,7 @@ import (
 )
 
 // start runs an example agent in a folder; its schema must accept the parameters.
-func start(t *testing.T, name, params, dir string, tell func(string)) run.Outcome {
+func start(t *testing.T, name, params, dir string, progress func(string)) run.Outcome {
 	t.Helper()
 	p, err := profile.Read("../profiles", "procedural")
 	if err != nil {
@@ -44,11 +44,11 @@ func start(t *testing.T, name, params, dir string, tell func(string)) run.Outcom
 		v := executor.Invocation{RunID: "run_1", SessionID: "ses_1", AgentName: name,
 			Parameters: json.RawMessage(params), ProjectDir: dir}
 		job := procedural.Job{Invocation: v, Command: a.Program, Env: profile.RunEnv(p.BaseEnv(os.LookupEnv), v)}
-		if tell != nil {
+		if progress != nil {
 			job.OnEvent = func(_ string, body json.RawMessage) {
 				var m run.Message
 				json.Unmarshal(body, &m)
-				tell(m.Content[0].Text)
+				progress(m.Content[0].Text)
 			}
 		}
 		return procedural.Run(t.Context(), job)

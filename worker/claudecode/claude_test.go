@@ -68,11 +68,11 @@ func TestSession(t *testing.T) {
 		t.Errorf("metadata %s", facts)
 	}
 	first := api.Requests()[0]
-	said, _ := json.Marshal(prompt)
+	quoted, _ := json.Marshal(prompt)
 	switch all := string(first.Messages); {
 	case first.Model != "claude-test-1", !strings.Contains(string(first.System), "PIRATE"):
 		t.Errorf("model %s, system prompt of %d bytes", first.Model, len(first.System))
-	case strings.Contains(all, "SESAME"), !strings.Contains(all, string(said)):
+	case strings.Contains(all, "SESAME"), !strings.Contains(all, string(quoted)):
 		t.Errorf("the prompt is not as it was: %s", all)
 	}
 

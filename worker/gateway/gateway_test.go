@@ -281,7 +281,7 @@ func TestURLKey(t *testing.T) {
 	if first.URL != second.URL || foreign.URL == first.URL {
 		t.Errorf("%s, %s, %s", first.URL, second.URL, foreign.URL)
 	}
-	first.Close() // late: the second has begun
+	first.Close() // late: the second has started
 	if status, _, body := ask(t, "POST", first.URL+"/bind", `{"executor_session_id":"m"}`); status != 200 ||
 		h.all() == "" {
 		t.Errorf("got %d %s", status, body)

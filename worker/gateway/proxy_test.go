@@ -20,7 +20,7 @@ import (
 // api is the orchestrator's API as the gateway sees it: it returns the request and its session.
 func api(t *testing.T) *httptest.Server {
 	t.Helper()
-	gone := make(chan struct{}, 10)
+	cancelled := make(chan struct{}, 10)
 	m := http.NewServeMux()
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -40,7 +40,7 @@ func api(t *testing.T) *httptest.Server {
 		fmt.Fprint(w, "data: first\n\n")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-		gone <- struct{}{}
+		cancelled <- struct{}{}
 	})
 	m.HandleFunc("GET /base/agents", func(w http.ResponseWriter, r *http.Request) { // breaks off
 		w.Write([]byte("half"))
@@ -51,7 +51,7 @@ func api(t *testing.T) *httptest.Server {
 	t.Cleanup(s.Close)
 	t.Cleanup(func() {
 		select {
-		case <-gone:
+		case <-cancelled:
 		case <-time.After(10 * time.Second):
 			t.Error("the API's stream outlives the run")
 		}

@@ -55,7 +55,7 @@ func mcpServer() *mcp.Server {
 		defer running.Add(-1)
 		select {
 		case <-ctx.Done():
-		case <-time.After(3 * time.Second): // an SDK's server that loses its client does not always tell
+		case <-time.After(3 * time.Second): // an SDK's server that loses its client does not always notice
 		}
 		return text("never"), nil, nil
 	})
@@ -286,12 +286,12 @@ func TestEarlierToolCallsWithoutTools(t *testing.T) {
 func TestServersThatCannotBeUsed(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()
-	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	hanging := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // else the server does not see that the client has gone
 		<-r.Context().Done()
 	}))
-	t.Cleanup(silent.Close)
-	t.Cleanup(silent.CloseClientConnections)
+	t.Cleanup(hanging.Close)
+	t.Cleanup(hanging.CloseClientConnections)
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "<html>hello</html>")
 	}))
@@ -300,8 +300,8 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	for _, tt := range []struct{ name, servers, want string }{
 		{"nobody listens", fmt.Sprintf(`{"url":%q}`, closed.URL+"/token-in-the-path/mcp"),
 			"nothing listens there; check its url"},
-		{"silent", fmt.Sprintf(`{"type":"http","url":%q}`, silent.URL), "did not answer within 1s"},
-		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, silent.URL), "did not answer within 1s"},
+		{"silent", fmt.Sprintf(`{"type":"http","url":%q}`, hanging.URL), "did not answer within 1s"},
+		{"silent, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, hanging.URL), "did not answer within 1s"},
 		{"a web page", fmt.Sprintf(`{"url":%q}`, page.URL), "check its url"},
 		{"a web page, sse", fmt.Sprintf(`{"type":"sse","url":%q}`, page.URL), "check its url"},
 		{"no credential", strings.TrimSuffix(strings.TrimPrefix(strings.Replace(serversOf(t, "http"), "tool-secret",
@@ -315,19 +315,19 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newFakeAPI(t, openAI, say("done"))
-			patience := 20
+			seconds := 20
 			if strings.HasSuffix(tt.want, "within 1s") {
-				patience = 1
+				seconds = 1
 			}
 			m := &memoryHost{}
 			o := runTurn(t, m, s.invocation(executor.Start, "run_1", "Go",
-				fmt.Sprintf(`"mcp_connect_timeout_seconds":%d`, patience),
+				fmt.Sprintf(`"mcp_connect_timeout_seconds":%d`, seconds),
 				`,"mcp_servers":{"calc":`+tt.servers+`,"good":`+good+`}`))
-			said := strings.Join(m.texts("system"), "\n")
-			if got := summary(o); got != "completed done" || !strings.Contains(said,
-				`the MCP server "calc" cannot be used: `) || !strings.Contains(said, tt.want) ||
-				!strings.HasSuffix(said, "; the run continues without it") {
-				t.Fatalf("got %s %v, and is told %q; want %q", got, o.Error, said, tt.want)
+			logged := strings.Join(m.texts("system"), "\n")
+			if got := summary(o); got != "completed done" || !strings.Contains(logged,
+				`the MCP server "calc" cannot be used: `) || !strings.Contains(logged, tt.want) ||
+				!strings.HasSuffix(logged, "; the run continues without it") {
+				t.Fatalf("got %s %v, logged %q; want %q", got, o.Error, logged, tt.want)
 			}
 			if facts := strings.Join(m.eventsOf(run.EventMetadata), ""); !strings.Contains(facts,
 				`"mcp_servers_unreachable":["calc"]`) {
@@ -337,8 +337,8 @@ func TestServersThatCannotBeUsed(t *testing.T) {
 				t.Errorf("the model was asked %s", asked)
 			}
 			for _, secret := range []string{"token-in-the-path", "tool-wrong"} {
-				if strings.Contains(said, secret) {
-					t.Errorf("%s is shown: %s", secret, said)
+				if strings.Contains(logged, secret) {
+					t.Errorf("%s is shown: %s", secret, logged)
 				}
 			}
 		})

@@ -145,7 +145,7 @@ func TestTheLongestCommandLine(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	j := script(t, `echo begun; sleep 100`, `{}`)
-	j.Timeout = 5 * time.Second // also a slow machine has begun it by then
+	j.Timeout = 5 * time.Second // also a slow machine has started it by then
 	want := `failed {"error":"timeout","message":"Command timed out after 5 seconds","timeout_seconds":5} | ` +
 		`procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
 	if got := outcomeText(Run(t.Context(), j)); got != want {

@@ -102,7 +102,7 @@ func nobodyDir(t *testing.T) string {
 }
 
 // search starts a worker whose program searches for the key below top.
-func search(t *testing.T, top string, env ...string) (loot secretsearch.Findings, said string) {
+func search(t *testing.T, top string, env ...string) (loot secretsearch.Findings, output string) {
 	t.Helper()
 	key := filepath.Join(top, "keys", "worker", "nats.nk")
 	if _, err := os.Stat(key); err != nil {
@@ -146,11 +146,11 @@ func search(t *testing.T, top string, env ...string) (loot secretsearch.Findings
 
 // TestHiddenFilesAreReadByNoProgram: the key is found in many ways if it is not hidden, and in none if it is.
 func TestHiddenFilesAreReadByNoProgram(t *testing.T) {
-	if loot, said := search(t, nobodyDir(t), "PROCESS_TEST_OPEN=1"); len(loot.Found) < 5 ||
+	if loot, output := search(t, nobodyDir(t), "PROCESS_TEST_OPEN=1"); len(loot.Found) < 5 ||
 		!slices.ContainsFunc(loot.Found, func(s string) bool {
 			return strings.HasSuffix(s, "/mem")
 		}) {
-		t.Errorf("where nothing is hidden it should be found in files and in memory, got %s", said)
+		t.Errorf("where nothing is hidden it should be found in files and in memory, got %s", output)
 	}
 	for _, tt := range []struct {
 		name  string
@@ -177,12 +177,12 @@ func TestHiddenFilesAreReadByNoProgram(t *testing.T) {
 			for _, name := range strings.FieldsFunc(tt.hide, func(r rune) bool { return r == ',' }) {
 				hide = append(hide, filepath.Join(top, name))
 			}
-			loot, said := search(t, top, append(tt.env, "PROCESS_TEST_HIDE="+strings.Join(hide, ":"))...)
-			if strings.Contains(said, "Landlock is not available") {
-				t.Skip(said)
+			loot, output := search(t, top, append(tt.env, "PROCESS_TEST_HIDE="+strings.Join(hide, ":"))...)
+			if strings.Contains(output, "Landlock is not available") {
+				t.Skip(output)
 			}
 			if len(loot.Found) > 0 || len(loot.Entered) > 0 || loot.Files < tt.reads || loot.Processes == 0 {
-				t.Errorf("got %s", said)
+				t.Errorf("got %s", output)
 			}
 		})
 	}
@@ -199,10 +199,10 @@ func TestWhatCannotBeHidden(t *testing.T) {
 		"TOP":         " overlaps ",
 	} {
 		top := nobodyDir(t)
-		_, said := search(t, top, "PROCESS_TEST_HIDE="+strings.ReplaceAll(hide, "TOP", top))
+		_, output := search(t, top, "PROCESS_TEST_HIDE="+strings.ReplaceAll(hide, "TOP", top))
 		want = strings.ReplaceAll(want, "TOP", top)
-		if !strings.Contains(said, "cannot hide: ") || !strings.Contains(said, want) {
-			t.Errorf("%s: got %s, want %s", hide, said, want)
+		if !strings.Contains(output, "cannot hide: ") || !strings.Contains(output, want) {
+			t.Errorf("%s: got %s, want %s", hide, output, want)
 		}
 	}
 }
@@ -227,8 +227,8 @@ func TestProgramsOfAHidingWorkerAreAsOthers(t *testing.T) {
 		left = parseInts(text)
 		return len(left) == 2
 	})
-	if said, _ := os.ReadFile(top + "/tmp/said"); string(said) != "moved\n" {
-		t.Errorf("a file that was moved and linked reads %q", said)
+	if output, _ := os.ReadFile(top + "/tmp/said"); string(output) != "moved\n" {
+		t.Errorf("a file that was moved and linked reads %q", output)
 	}
 	worker.Process.Signal(syscall.SIGKILL)
 	worker.Wait()

@@ -12,7 +12,7 @@ import (
 
 // runSealingWorker starts sh as itself and sealed, and prints whether it can read each one's environment.
 func runSealingWorker() {
-	look := func(s Spec) {
+	check := func(s Spec) {
 		s.Args, s.Env = []string{"-c", "echo $$; read -r line; echo $KEY"}, []string{"KEY=secret"}
 		input, done := make(chan Piece), make(chan struct{})
 		s.Input, s.OnStdout = input, func(line []byte) {
@@ -27,13 +27,13 @@ func runSealingWorker() {
 		<-done
 		fmt.Printf("%d %v %t\n", e.Code, err, strings.Contains(string(e.Stdout), "secret"))
 	}
-	look(Spec{Path: "/bin/sh"})
+	check(Spec{Path: "/bin/sh"})
 	sealed, err := Seal("/bin/sh")
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	look(Spec{Path: "/bin/sh", Sealed: sealed})
+	check(Spec{Path: "/bin/sh", Sealed: sealed})
 	os.Exit(0)
 }
 

@@ -40,9 +40,9 @@ func terminal(t *testing.T) (master, slave *os.File) {
 func TestNoTerminalIsLeftToAProgram(t *testing.T) {
 	t.Parallel()
 	_, slave := terminal(t)
-	said := filepath.Join(t.TempDir(), "said")
+	output := filepath.Join(t.TempDir(), "said")
 	ask := `if (: <>/dev/tty) 2>/dev/null; then echo terminal; else echo none; fi`
-	script := `{ ` + ask + `; sh -c '` + ask + `'; echo $$ $(cut -d' ' -f5,6,7 /proc/$$/stat); } >` + said
+	script := `{ ` + ask + `; sh -c '` + ask + `'; echo $$ $(cut -d' ' -f5,6,7 /proc/$$/stat); } >` + output
 	worker := exec.Command(os.Args[0])
 	worker.Env = []string{"PROCESS_TEST_WORKER=" + script, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + t.TempDir()}
 	worker.Stdin, worker.Stdout, worker.Stderr = slave, slave, slave
@@ -50,7 +50,7 @@ func TestNoTerminalIsLeftToAProgram(t *testing.T) {
 	if err := worker.Run(); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(said)
+	text, err := os.ReadFile(output)
 	if err != nil {
 		t.Fatal(err)
 	}

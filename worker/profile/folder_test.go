@@ -19,7 +19,7 @@ func TestAFolderThatChanges(t *testing.T) {
 	put("a.json", `{"name":"a","command":"./run"}`)
 	put("b/agent.json", `{"name":"b","command":"../run"}`)
 	f := &Folder{Dir: dir}
-	look := func(want string) {
+	load := func(want string) {
 		t.Helper()
 		if err := f.Look(); err != nil {
 			t.Fatal(err)
@@ -38,26 +38,26 @@ func TestAFolderThatChanges(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	look("a: b: ")
+	load("a: b: ")
 	put("a.json", `{"name":"a","description":"new","command":"./run"}`)
-	look("a:new b: ")
+	load("a:new b: ")
 	put("a.json", `{"name":"a","desc`)
-	look("a:new b: !a ")
+	load("a:new b: !a ")
 	put("a.json", `{"name":"a","description":"whole","command":"./later"}`)
-	look("a:new b: !a ")
+	load("a:new b: !a ")
 	put("later", "#!/bin/sh\n") // its definition's file is the same
-	look("a:whole b: ")
+	load("a:whole b: ")
 	put("c.json", `{`)
-	look("a:whole b: !c ")
+	load("a:whole b: !c ")
 	for _, name := range []string{"c.json", "b/agent.json"} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	look("a:whole b: ")
-	look("a:whole ")
+	load("a:whole b: ")
+	load("a:whole ")
 	put("a.json", `{"name":"renamed","command":"./run"}`)
-	look("renamed: ")
+	load("renamed: ")
 	if err := os.Rename(dir, dir+"-away"); err != nil {
 		t.Fatal(err)
 	}

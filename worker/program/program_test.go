@@ -18,7 +18,7 @@ import (
 )
 
 // script writes a program and returns its job. Its events are added to said.
-func script(t *testing.T, text string, said *[]string) Job {
+func script(t *testing.T, text string, events *[]string) Job {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "program")
@@ -34,13 +34,13 @@ func script(t *testing.T, text string, said *[]string) Job {
 		Env:     []string{"PATH=" + os.Getenv("PATH"), "OWN=1"},
 		Grace:   10 * time.Second,
 		OnEvent: func(kind string, body json.RawMessage) {
-			*said = append(*said, kind+" "+string(body))
+			*events = append(*events, kind+" "+string(body))
 		},
 	}
 }
 
 // outcomeText returns an outcome on one line, and then the program's events.
-func outcomeText(o run.Outcome, said []string) string {
+func outcomeText(o run.Outcome, events []string) string {
 	s := string(o.Status)
 	if o.Error != nil {
 		raw, _ := json.Marshal(o.Error)
@@ -53,7 +53,7 @@ func outcomeText(o run.Outcome, said []string) string {
 		e.Encode(o.Result)
 		s += " | " + strings.TrimSpace(b.String())
 	}
-	for _, one := range said {
+	for _, one := range events {
 		s += "\n" + one
 	}
 	return s
@@ -72,10 +72,10 @@ func message(s string) string { return "\nmessage " + string(run.TextMessage("sy
 const (
 	event = `echo '{"type":"event","event_type":"message","role":"assistant","content":[{"type":"text",` +
 		`"text":"<hi>"}]}'` + "\n"
-	saidIt = "\n" + `message {"role":"assistant","content":[{"type":"text","text":"<hi>"}]}`
-	bind   = `echo '{"type":"bind","executor_session_id":"m-1"}'` + "\n"
-	bound  = "\n" + `bind {"type":"bind","executor_session_id":"m-1"}`
-	result = `echo '{"type":"result","result_text":"fine"}'` + "\n"
+	sentEvent = "\n" + `message {"role":"assistant","content":[{"type":"text","text":"<hi>"}]}`
+	bind      = `echo '{"type":"bind","executor_session_id":"m-1"}'` + "\n"
+	bound     = "\n" + `bind {"type":"bind","executor_session_id":"m-1"}`
+	result    = `echo '{"type":"result","result_text":"fine"}'` + "\n"
 )
 
 func TestOutputs(t *testing.T) {
@@ -107,7 +107,7 @@ func TestOutputs(t *testing.T) {
 					`"parameters":{"b":1e400,"a":"<&>"},"project_dir":"DIR","agent_name":"a","agent_blueprint":{},`+
 					`"executor_config":{"model":"m"},"executor_session_id":"abc","attempt":2}`)},
 		{"folder and environment", `echo "$PWD $OWN $HOME"`, `completed | ` + text("DIR 1 ")},
-		{"the protocol", event + bind + result, `completed | ` + text("fine") + saidIt + bound},
+		{"the protocol", event + bind + result, `completed | ` + text("fine") + sentEvent + bound},
 		{"events of tools",
 			`echo '{"type":"event","event_type":"pre_tool","tool_name":"ls"}'; echo '{"type":"event",` +
 				`"event_type":"post_tool","tool_name":"ls","tool_output":1.0}'` + "\n" + result,
@@ -131,19 +131,19 @@ func TestOutputs(t *testing.T) {
 			`echo '{"type":"result","error":{"message":"no money"}}'; echo noise >&2; exit 9`,
 			`failed {"error":"executor_failed","message":"no money"} | ` + data("null")},
 		{"exit code, stderr", event + result + `echo first >&2; echo last >&2; exit 7`,
-			`failed {"error":"executor_failed","message":"first\nlast","exit_code":7} | ` + text("fine") + saidIt},
+			`failed {"error":"executor_failed","message":"first\nlast","exit_code":7} | ` + text("fine") + sentEvent},
 		{"exit code, stdout", event + "echo no; exit 1",
-			`failed {"error":"executor_failed","message":"no","exit_code":1} | ` + text("no") + saidIt},
+			`failed {"error":"executor_failed","message":"no","exit_code":1} | ` + text("no") + sentEvent},
 		{"exit code, protocol only", event + "exit 1",
-			`failed {"error":"executor_failed","message":"Process exited with code 1","exit_code":1}` + saidIt},
+			`failed {"error":"executor_failed","message":"Process exited with code 1","exit_code":1}` + sentEvent},
 		{"signal",
 			`kill -9 $$`,
 			`failed {"error":"executor_failed","message":"Process exited with code 137","exit_code":137}`},
 		{"a bad event among good lines", event + `echo '{"type":"event"}'` + "\n" + result,
-			`completed | ` + text("fine") + saidIt +
+			`completed | ` + text("fine") + sentEvent +
 				message("the executor's event line is unreadable, dropped: event_type is required in an event line")},
 		{"a bad bind among good lines", event + `echo '{"type":"bind"}'`,
-			`completed | ` + data("null") + saidIt +
+			`completed | ` + data("null") + sentEvent +
 				message("the executor's bind line is unreadable, dropped: executor_session_id is required in a bind "+
 					"line")},
 		{"a bad result among good lines", bind + `echo '{"type":"result","result_text":"a","result_data":1}'`,
@@ -165,9 +165,9 @@ func TestOutputs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var said []string
-			j := script(t, tt.script, &said)
-			got := strings.ReplaceAll(outcomeText(Run(t.Context(), j), said), j.Invocation.ProjectDir, "DIR")
+			var events []string
+			j := script(t, tt.script, &events)
+			got := strings.ReplaceAll(outcomeText(Run(t.Context(), j), events), j.Invocation.ProjectDir, "DIR")
 			if got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
@@ -200,10 +200,10 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var said []string
-			j := script(t, tt.script, &said)
+			var events []string
+			j := script(t, tt.script, &events)
 			j.MaxResult = 4 << 20
-			got := outcomeText(Run(t.Context(), j), said)
+			got := outcomeText(Run(t.Context(), j), events)
 			if !strings.HasPrefix(got, tt.begin) || !strings.Contains(got, tt.has) || len(got) > tt.most {
 				t.Errorf("got %d bytes, %.300s", len(got), got)
 			}
@@ -212,17 +212,17 @@ func TestLimits(t *testing.T) {
 }
 
 func TestNoProgram(t *testing.T) {
-	var said []string
-	j := script(t, "", &said)
+	var events []string
+	j := script(t, "", &events)
 	os.Remove(j.Command)
-	got := strings.ReplaceAll(outcomeText(Run(t.Context(), j), said), j.Command, "PROGRAM")
+	got := strings.ReplaceAll(outcomeText(Run(t.Context(), j), events), j.Command, "PROGRAM")
 	want := `failed {"error":"executor_not_found","message":"command \"PROGRAM\": PROGRAM does not exist"}`
 	if got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	j = script(t, "", &said)
+	j = script(t, "", &events)
 	j.Invocation.ProjectDir = "/no/such/folder"
-	got = strings.ReplaceAll(outcomeText(Run(t.Context(), j), said), j.Command, "PROGRAM")
+	got = strings.ReplaceAll(outcomeText(Run(t.Context(), j), events), j.Command, "PROGRAM")
 	if want := `failed {"error":"executor_not_runnable","message":"command \"PROGRAM\": the working directory ` +
 		`/no/such/folder does not exist"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -251,8 +251,8 @@ func TestStopped(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			var said []string
-			j := script(t, `sleep 100 & echo $! >>pids; echo $$ >>pids; `+tt.script, &said)
+			var events []string
+			j := script(t, `sleep 100 & echo $! >>pids; echo $$ >>pids; `+tt.script, &events)
 			j.Grace, j.OnEvent = tt.grace, func(string, json.RawMessage) { cancel(errors.New("stop")) }
 			if got := outcomeText(Run(ctx, j), nil); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -271,8 +271,8 @@ func TestStopped(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var said []string
-	if got := outcomeText(Run(ctx, script(t, "touch ran", &said)), nil); got != "stopped" {
+	var events []string
+	if got := outcomeText(Run(ctx, script(t, "touch ran", &events)), nil); got != "stopped" {
 		t.Errorf("before the start: got %s", got)
 	}
 }

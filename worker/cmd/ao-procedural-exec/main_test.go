@@ -85,9 +85,9 @@ func TestProgram(t *testing.T) {
 			var out, errs bytes.Buffer
 			c.Stdout, c.Stderr = &out, &errs
 			c.Run()
-			said := strings.ReplaceAll(errs.String(), agents, "AGENTS")
-			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout || !strings.Contains(said, tt.stderr) {
-				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), said, tt.code,
+			log := strings.ReplaceAll(errs.String(), agents, "AGENTS")
+			if c.ProcessState.ExitCode() != tt.code || out.String() != tt.stdout || !strings.Contains(log, tt.stderr) {
+				t.Errorf("got  %d %s%q\nwant %d %s%q", c.ProcessState.ExitCode(), out.String(), log, tt.code,
 					tt.stdout, tt.stderr)
 			}
 		})

@@ -201,14 +201,14 @@ func TestSigterm(t *testing.T) {
 			var wg sync.WaitGroup
 			ctx, cancel := context.WithCancel(context.Background())
 			t.Cleanup(func() { cancel(); wg.Wait() })
-			gone, agents := make(chan struct{}, 1), ""
+			ended, agents := make(chan struct{}, 1), ""
 			wg.Go(func() { // the coordinator's side
 				b.Serve(ctx, subject.AllRunnerAPI, "", func(_ context.Context, subj string, body []byte) ([]byte,
 					error) {
 					var r runnerapi.Registration
 					json.Unmarshal(body, &r)
 					if subj == subject.RunnerAPI(runnerapi.OpDeregister) {
-						gone <- struct{}{}
+						ended <- struct{}{}
 					} else {
 						agents = fmt.Sprint(runnerapi.Names(runnerapi.AgentSet(r.Agents)))
 					}
@@ -240,7 +240,7 @@ func TestSigterm(t *testing.T) {
 				return err == nil
 			})
 			p.cmd.Process.Signal(syscall.SIGTERM)
-			<-gone
+			<-ended
 			natstest.Until(t, "it says what it waits for", func() bool { return p.logged("waiting for runs to end") })
 			tt.end(p, flag)
 			if code := p.waitExit(t); code != 0 {
