@@ -23,7 +23,7 @@ type balancer struct {
 	perTurn      atomic.Int32 // that were read at once
 
 	mu        sync.Mutex
-	open      context.Context // ends when the door is closed
+	open      context.Context // ends when the listener is closed
 	closeFunc context.CancelFunc
 }
 
@@ -39,7 +39,7 @@ func newBalancer(t *testing.T, coordinators ...*stack) *balancer {
 		d.coordinators = append(d.coordinators, u)
 	}
 	server := httptest.NewUnstartedServer(d)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it tells of each stream that is cut
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it logs each stream that is cut
 	server.Start()
 	t.Cleanup(func() { d.close(); server.CloseClientConnections(); server.Close() })
 	d.stack = &stack{url: server.URL}

@@ -78,15 +78,15 @@ func (c control) wrong(scope string) string {
 	rule, known := access.Rules[c.Route]
 	allowed := slices.Index([]string{"", "read", "run", "admin"}, rule.Scope.String()) <= slices.Index(
 		[]string{"", "read", "run", "admin"}, scope)
-	told := strings.HasSuffix(c.Title, "This needs "+c.Route+".")
+	named := strings.HasSuffix(c.Title, "This needs "+c.Route+".")
 	switch {
 	case !known:
 		return "does " + c.Route + ", which is no route"
-	case allowed && told:
+	case allowed && named:
 		return "is refused, though " + c.Route + " is allowed"
 	case !allowed && !c.Off:
 		return "can be used, though " + c.Route + " is not allowed"
-	case !allowed && !told:
+	case !allowed && !named:
 		return fmt.Sprintf("does not say that %s is missing, but %q", c.Route, c.Title)
 	}
 	return ""

@@ -38,7 +38,7 @@ func TestTwelveTabs(t *testing.T) {
 				read = append(read, p)
 			}
 		}
-		for _, p := range read { // now that no other one has begun to
+		for _, p := range read { // now that no other one has started to
 			p.end()
 			tabs = slices.DeleteFunc(tabs, func(one *page) bool { return one == p })
 		}

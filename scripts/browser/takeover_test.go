@@ -13,10 +13,10 @@ func TestTakeover(t *testing.T) {
 	t.Parallel()
 	nats := freeAddr(t)
 	s := ownStack(t, "AO_NATS_LISTEN="+nats, "RUN_LEASE=3")
-	var said bytes.Buffer
+	var logged bytes.Buffer
 	worker := exec.Command(filepath.Join(bin, "worker"), "-x", "test")
 	worker.Env = append(s.env, "AO_NATS_URL=nats://"+nats, "AO_DATA_DIR="+t.TempDir(), "AO_HOSTNAME=second")
-	worker.Stdout, worker.Stderr = &said, &said
+	worker.Stdout, worker.Stderr = &logged, &logged
 	worker.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := worker.Start(); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestTakeover(t *testing.T) {
 	t.Cleanup(func() {
 		kill()
 		if t.Failed() {
-			t.Logf("the second worker's log ends:\n%s", tail(said.String(), 2000))
+			t.Logf("the second worker's log ends:\n%s", tail(logged.String(), 2000))
 		}
 	})
 	eventually(t, "the second worker is there", func() bool {
@@ -52,9 +52,9 @@ func TestTakeover(t *testing.T) {
 func TestUsage(t *testing.T) {
 	s := sharedStack(t)
 	s.agent(t, "spender")
-	silent, _ := s.run(t, `{"agent_name":"spender","prompt":"@say nothing of it"}`)
-	s.ended(t, silent)
-	p := open(t, s, "/ui/runs/"+silent)
+	noUsage, _ := s.run(t, `{"agent_name":"spender","prompt":"@say nothing of it"}`)
+	s.ended(t, noUsage)
+	p := open(t, s, "/ui/runs/"+noUsage)
 	p.until(`/Usage\s*–/.test(document.querySelector("main").innerText)`)
 	telling, _ := s.run(t, `{"agent_name":"spender","prompt":"@metadata {\"usage\":{\"input_tokens\":1200,`+
 		`\"output_tokens\":34},\"total_cost_usd\":0.5}\n@metadata {\"total_cost_usd\":0.25}\n@say done"}`)

@@ -20,14 +20,14 @@ import (
 
 // remembered: NATS starts on a new volume with memory mounted for batches, and logs only what is documented.
 func remembered(t *testing.T, s *stack) {
-	var said []string
+	var logged []string
 	for line := range strings.Lines(s.docker(t, "logs", "--no-color", "nats")) {
 		if strings.Contains(line, "[WRN]") || strings.Contains(line, "[ERR]") {
-			said = append(said, line)
+			logged = append(logged, line)
 		}
 	}
-	if len(said) != 1 || !strings.Contains(said[0], "Missing stream metafile") {
-		t.Errorf("NATS warns at its first start of %q", said)
+	if len(logged) != 1 || !strings.Contains(logged[0], "Missing stream metafile") {
+		t.Errorf("NATS warns at its first start of %q", logged)
 	}
 	s.aside(t)
 }

@@ -30,14 +30,14 @@ func (s *stack) stores(t *testing.T, service, volume string, sharing int64) {
 		t.Errorf("%s may store %d bytes; it has %d, and of %d that are free a part of 1/%d", service, size, has, free,
 			sharing)
 	}
-	said := ""
+	logged := ""
 	for line := range strings.Lines(s.docker(t, "logs", "--no-color", service)) {
 		if _, after, ok := strings.Cut(line, "Max Storage:"); ok {
-			said = strings.TrimSpace(after)
+			logged = strings.TrimSpace(after)
 		}
 	}
-	if want := formatBytes(size); said != want {
-		t.Errorf("%s says that it stores %q at most, init wrote %d bytes, which are %q", service, said, size, want)
+	if want := formatBytes(size); logged != want {
+		t.Errorf("%s says that it stores %q at most, init wrote %d bytes, which are %q", service, logged, size, want)
 	}
 }
 

@@ -19,10 +19,10 @@ func TestBackupAndRestore(t *testing.T) {
 	first := natstest.Proc(t)
 	s := upOn(t, first.URL())
 	gate := filepath.Join(s.dir, "gate")
-	begun := filepath.Join(s.dir, "begun")
+	starts := filepath.Join(s.dir, "begun")
 	agents := func(s *stack) {
 		s.agent("quick", `echo '{"quick":true}'`, "")
-		s.agent("held", `echo "$AGENT_ORCHESTRATOR_RUN_ID" >>`+begun+`; while [ ! -e `+gate+
+		s.agent("held", `echo "$AGENT_ORCHESTRATOR_RUN_ID" >>`+starts+`; while [ ! -e `+gate+
 			` ]; do sleep 0.1; done; echo '{"held":true}'`, "")
 	}
 	agents(s)
@@ -70,7 +70,7 @@ func TestBackupAndRestore(t *testing.T) {
 		!strings.Contains(errs, "NATS already has a stream INBOX") {
 		t.Errorf("restored once more: exit code %d, %s", code, errs)
 	}
-	old, err := os.ReadFile(begun)
+	old, err := os.ReadFile(starts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestBackupAndRestore(t *testing.T) {
 	if got := r.get("/runs/" + late); got.code != 404 {
 		t.Errorf("a run that was accepted after the backup: %d %s", got.code, got.text)
 	}
-	text, err := os.ReadFile(begun)
+	text, err := os.ReadFile(starts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func TestAnOldDataFolder(t *testing.T) {
 	s.agent("echo", startNote+`printf '%s' "$2"`, "")
 	s.agent("gate", startNote+gate, "")
 	all := launch(t, old+"allinone", s.dir, s.env)
-	begin := func(version string) {
+	startVersion := func(version string) {
 		t.Helper()
 		if all.name != version+"allinone" {
 			all.name = version + "allinone"
@@ -35,7 +35,7 @@ func TestAnOldDataFolder(t *testing.T) {
 		s.until("both runners are online",
 			func() bool { return strings.Count(s.get("/runners").text, `"status":"online"`) == 2 })
 	}
-	begin(old)
+	startVersion(old)
 	s.has(s.post("/agents", `{"name":"talker","executor_profile":"mind"}`), 201)
 	s.has(s.post("/schemas", `{"name":"findings","schema":`+findings+`}`), 201)
 	ended := s.sync("echo", `{"word":"first"}`).at("run_id")
@@ -56,7 +56,7 @@ func TestAnOldDataFolder(t *testing.T) {
 		all.signal(syscall.SIGTERM)
 		s.openGate(held)
 		all.ends(s)
-		begin(version)
+		startVersion(version)
 
 		s.same("what was under way", s.ended(under).at("status"), "completed")
 		for i, id := range waiting {
@@ -72,7 +72,7 @@ func TestAnOldDataFolder(t *testing.T) {
 		r = s.post("/runs", `{"agent_name":"talker","output_schema_name":"findings","mode":"sync","parameters":`+
 			promptParams(`@json {"issues":[],"summary":"fits"}`)+`}`)
 		s.has(r, 200, `"summary":"fits"`)
-		for id, n := range s.begun() {
+		for id, n := range s.starts() {
 			if n != 1 {
 				t.Errorf("run %s was begun %d times", id, n)
 			}

@@ -413,7 +413,7 @@ func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 	if r := c.ended(run); r.at("status") != "stopped" {
 		t.Errorf("the orchestrator: %s", r.text)
 	}
-	c.gone(pids("orchestrator"))
+	c.exited(pids("orchestrator"))
 	for _, pid := range append(pids("sleeper"), c.lines("pids")...) {
 		if _, err := os.Stat("/proc/" + pid); err != nil {
 			t.Errorf("the stop of the caller ended a process of the sleeper: %v", err)
@@ -427,7 +427,7 @@ func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 	if r := c.ended(child); r.at("status") != "stopped" {
 		t.Errorf("the sleeper: %s", r.text)
 	}
-	c.gone(append(pids("sleeper"), c.lines("pids")...))
+	c.exited(append(pids("sleeper"), c.lines("pids")...))
 	c.checkLedger()
 	c.checkSecrets()
 }

@@ -25,7 +25,7 @@ func TestCommandLine(t *testing.T) {
 	s.has(s.post("/agents", `{"name":"plain"}`), 201)
 
 	// says runs ao, checks its exit code and returns its output.
-	says := func(s *stack, code int, args ...string) (stdout, stderr string) {
+	ao := func(s *stack, code int, args ...string) (stdout, stderr string) {
 		s.t.Helper()
 		stdout, stderr, got := s.ao(args...)
 		if got != code {
@@ -36,27 +36,27 @@ func TestCommandLine(t *testing.T) {
 	field := func(document, path string) string { return reply{text: document}.at(path) }
 
 	s.story("run: waits, shows events, prints the result", func(s *stack) {
-		out, told := says(s, 0, "run", "works")
+		out, errOut := ao(s, 0, "run", "works")
 		s.same("the result", out, "{\n  \"b\": 1.10,\n  \"a\": \"x\"\n}\n")
-		s.contains(told, "run_", "ses_", "step 1", "completed")
-		_, told = says(s, 1, "run", "fails")
-		s.contains(told, "failed", "exit code 7", "no such file")
-		_, told = says(s, 0, "run", "-q", "works")
-		if strings.Contains(told, "step 1") {
-			t.Errorf("quiet, it says %s", told)
+		s.contains(errOut, "run_", "ses_", "step 1", "completed")
+		_, errOut = ao(s, 1, "run", "fails")
+		s.contains(errOut, "failed", "exit code 7", "no such file")
+		_, errOut = ao(s, 0, "run", "-q", "works")
+		if strings.Contains(errOut, "step 1") {
+			t.Errorf("quiet, it says %s", errOut)
 		}
-		out, told = says(s, 0, "--json", "run", "works")
-		if !json.Valid([]byte(out)) || strings.Count(out, "\n") != 1 || told != "" {
-			t.Errorf("as JSON: %s and %s", out, told)
+		out, errOut = ao(s, 0, "--json", "run", "works")
+		if !json.Valid([]byte(out)) || strings.Count(out, "\n") != 1 || errOut != "" {
+			t.Errorf("as JSON: %s and %s", out, errOut)
 		}
 		s.same("its data", field(out, "result.result_data.a"), "x")
-		out, _ = says(s, 1, "--json", "run", "fails")
+		out, _ = ao(s, 1, "--json", "run", "fails")
 		s.same("its code", field(out, "error.error"), "command_failed")
 		s.same("its exit code", field(out, "result.result_data.return_code"), "7")
 	})
 
 	s.story("parameters are typed by the agent's schema", func(s *stack) {
-		out, _ := says(s, 0, "--json", "run", "argv", "-p", "word=5", "-p", "n=3", "-p", "big=12345678901234567890.10",
+		out, _ := ao(s, 0, "--json", "run", "argv", "-p", "word=5", "-p", "n=3", "-p", "big=12345678901234567890.10",
 			"-p", "list=a,b", "-p", "list=c", "-p", "on", "-p", `obj:={"b":1,"a":2.50}`)
 		s.contains(out, `"parameters":{"word":"5","n":3,"big":12345678901234567890.10,"list":["a","b","c"],"on":true,`+
 			`"obj":{"b":1,"a":2.50}}`)
@@ -69,33 +69,33 @@ func TestCommandLine(t *testing.T) {
 		}
 		s.contains(out, `"parameters":{"word":"from stdin","n":1.0}`)
 		s.write("params.json", `{"word":"from a file","n":1}`)
-		out, _ = says(s, 0, "--json", "run", "argv", "--params", "params.json", "-p", "n=2")
+		out, _ = ao(s, 0, "--json", "run", "argv", "--params", "params.json", "-p", "n=2")
 		s.contains(out, `"parameters":{"word":"from a file","n":2}`)
 
-		_, told := says(s, 1, "run", "argv", "-p", "n=many")
-		s.contains(told, `parameter n must be an integer, got "many"`, "ao agents show")
-		_, told = says(s, 1, "run", "argv", "--params", `{"n":"x","on":5}`)
-		s.contains(told, "Parameters do not match agent's parameters_schema", "$.n: 'x' is not of type 'integer'",
+		_, errOut := ao(s, 1, "run", "argv", "-p", "n=many")
+		s.contains(errOut, `parameter n must be an integer, got "many"`, "ao agents show")
+		_, errOut = ao(s, 1, "run", "argv", "--params", `{"n":"x","on":5}`)
+		s.contains(errOut, "Parameters do not match agent's parameters_schema", "$.n: 'x' is not of type 'integer'",
 			"$.on: 5 is not of type 'boolean'", "ao agents show argv")
-		_, told = says(s, 1, "run", "nobody")
-		s.contains(told, `There is no agent "nobody"`, "'ao agents' lists them")
-		says(s, 2, "run")
-		says(s, 2, "run", "argv", "works")
-		says(s, 2, "run", "argv", "--colour")
-		says(s, 2, "nonsense")
-		says(s, 2, "run", "argv", "--params", "no-such-file.json")
-		_, told = says(s, 1, "--json", "run", "nobody")
-		s.same("an error for programs", field(told, "error"), "not_found")
+		_, errOut = ao(s, 1, "run", "nobody")
+		s.contains(errOut, `There is no agent "nobody"`, "'ao agents' lists them")
+		ao(s, 2, "run")
+		ao(s, 2, "run", "argv", "works")
+		ao(s, 2, "run", "argv", "--colour")
+		ao(s, 2, "nonsense")
+		ao(s, 2, "run", "argv", "--params", "no-such-file.json")
+		_, errOut = ao(s, 1, "--json", "run", "nobody")
+		s.same("an error for programs", field(errOut, "error"), "not_found")
 	})
 
 	s.story("detached, watched, waited for, stopped", func(s *stack) {
-		out, _ := says(s, 0, "run", "-d", "gate", "-p", "n=cli")
+		out, _ := ao(s, 0, "run", "-d", "gate", "-p", "n=cli")
 		id, session, _ := strings.Cut(strings.TrimSpace(out), "\t")
 		s.waitGate("cli")
-		out, told := says(s, 4, "wait", id, "--timeout", "1s")
+		out, errOut := ao(s, 4, "wait", id, "--timeout", "1s")
 		s.same("what it printed", out, "")
-		s.contains(told, "continues", "ao wait "+id)
-		says(s, 1, "result", id)
+		s.contains(errOut, "continues", "ao wait "+id)
+		ao(s, 1, "result", id)
 
 		// Ctrl-C ends the wait, not the run.
 		cmd := exec.Command(filepath.Join(bin, "ao"), "wait", id)
@@ -118,73 +118,73 @@ func TestCommandLine(t *testing.T) {
 		}
 
 		s.openGate("cli")
-		out, _ = says(s, 0, "wait", id)
+		out, _ = ao(s, 0, "wait", id)
 		s.same("its result", out, "{\n  \"gate\": \"cli\"\n}\n")
 		for _, of := range []string{id, session} {
-			out, _ = says(s, 0, "result", of)
+			out, _ = ao(s, 0, "result", of)
 			s.same("its result again", out, "{\n  \"gate\": \"cli\"\n}\n")
-			out, _ = says(s, 0, "show", of)
+			out, _ = ao(s, 0, "show", of)
 			s.contains(out, "gate", id)
-			out, _ = says(s, 0, "events", of)
+			out, _ = ao(s, 0, "events", of)
 			s.contains(out, "started on rnr_", "result", "completed")
 		}
-		out, _ = says(s, 0, "--json", "events", session)
+		out, _ = ao(s, 0, "--json", "events", session)
 		s.same("events, one a line", field(strings.Split(out, "\n")[0], "event_type"), "run_start")
-		out, _ = says(s, 0, "--json", "show", id)
+		out, _ = ao(s, 0, "--json", "show", id)
 		s.same("shown for programs", field(out, "run_id"), id)
 
-		out, _ = says(s, 0, "--json", "run", "-d", "gate", "-p", "n=cli2")
+		out, _ = ao(s, 0, "--json", "run", "-d", "gate", "-p", "n=cli2")
 		id = field(out, "run_id")
 		s.waitGate("cli2")
-		out, _ = says(s, 0, "stop", id)
+		out, _ = ao(s, 0, "stop", id)
 		s.contains(out, id)
-		says(s, 3, "wait", id)
-		says(s, 1, "stop", s.get("/runs?status=completed").at("runs.0.run_id"))
-		says(s, 2, "show", "x*y")
-		says(s, 1, "show", "run_none")
+		ao(s, 3, "wait", id)
+		ao(s, 1, "stop", s.get("/runs?status=completed").at("runs.0.run_id"))
+		ao(s, 2, "show", "x*y")
+		ao(s, 1, "show", "run_none")
 	})
 
 	s.story("why a run waits, why it ended so, and how everything stands", func(s *stack) {
-		out, _ := says(s, 0, "--json", "run", "-d", "gate", "-p", "n=why")
+		out, _ := ao(s, 0, "--json", "run", "-d", "gate", "-p", "n=why")
 		id := field(out, "run_id")
 		s.waitGate("why")
 		s.status(id, "running")
-		out, _ = says(s, 0, "explain", id)
+		out, _ = ao(s, 0, "explain", id)
 		s.contains(out, "It has been running on runner rnr_", "accepted", "queued", "claimed", "by runner rnr_",
 			"started")
-		out, _ = says(s, 0, "top", "--once")
+		out, _ = ao(s, 0, "top", "--once")
 		s.contains(out, "1 running", "rnr_", "online", "host-1", id, "gate", "procedural.")
 		s.openGate("why")
-		says(s, 0, "wait", "-q", id)
-		out, _ = says(s, 0, "--json", "explain", id)
+		ao(s, 0, "wait", "-q", id)
+		out, _ = ao(s, 0, "--json", "explain", id)
 		s.same("its end", field(out, "story.4.what"), "completed")
 		s.same("it waits for nothing", field(out, "waits_for"), "")
-		out, _ = says(s, 0, "--json", "run", "-d", "plain", "--prompt", "x")
+		out, _ = ao(s, 0, "--json", "run", "-d", "plain", "--prompt", "x")
 		id = field(out, "run_id")
-		out, _ = says(s, 0, "explain", id)
+		out, _ = ao(s, 0, "explain", id)
 		s.contains(out, "no_matching_runner", "executor_type is procedural, wanted autonomous",
 			"It waits for a runner that matches type=autonomous: none of 1 online runner matches")
-		says(s, 0, "stop", id)
-		out, _ = says(s, 0, "explain", id)
+		ao(s, 0, "stop", id)
+		out, _ = ao(s, 0, "explain", id)
 		s.contains(out, "It was stopped", "before a runner claimed it", "Stopped before it began")
-		says(s, 2, "explain", "x*y")
-		says(s, 1, "explain", "run_none")
+		ao(s, 2, "explain", "x*y")
+		ao(s, 1, "explain", "run_none")
 	})
 
 	s.story("a session followed live", func(s *stack) {
-		out, _ := says(s, 0, "run", "-d", "gate", "-p", "n=follow")
+		out, _ := ao(s, 0, "run", "-d", "gate", "-p", "n=follow")
 		id, session, _ := strings.Cut(strings.TrimSpace(out), "\t")
 		s.waitGate("follow")
 		cmd := exec.Command(filepath.Join(bin, "ao"), "events", "-f", session)
 		cmd.Env = append(os.Environ(), s.env...)
-		var told lockedBuffer
-		cmd.Stdout, cmd.Stderr = &told, &told
+		var errOut lockedBuffer
+		cmd.Stdout, cmd.Stderr = &errOut, &errOut
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		s.until("the start is shown", func() bool { return strings.Contains(told.String(), "started on") })
+		s.until("the start is shown", func() bool { return strings.Contains(errOut.String(), "started on") })
 		s.openGate("follow")
-		s.until("the end is shown", func() bool { return strings.Contains(told.String(), "completed") })
+		s.until("the end is shown", func() bool { return strings.Contains(errOut.String(), "completed") })
 		cmd.Process.Signal(os.Interrupt)
 		cmd.Wait()
 		s.has(s.get("/runs/"+id), 200, `"status":"completed"`)
@@ -193,16 +193,16 @@ func TestCommandLine(t *testing.T) {
 	s.story("a list of runs followed live, over a restart of the coordinator", func(s *stack) {
 		cmd := exec.Command(filepath.Join(bin, "ao"), "runs", "--follow", "--agent", "gate", "--limit", "1", "--json")
 		cmd.Env = append(os.Environ(), s.env...)
-		var told lockedBuffer
-		cmd.Stdout, cmd.Stderr = &told, &told
+		var errOut lockedBuffer
+		cmd.Stdout, cmd.Stderr = &errOut, &errOut
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		s.until("the list is shown", func() bool { return strings.Contains(told.String(), "run_") })
-		out, _ := says(s, 0, "--json", "run", "-d", "gate", "-p", "n=list")
+		s.until("the list is shown", func() bool { return strings.Contains(errOut.String(), "run_") })
+		out, _ := ao(s, 0, "--json", "run", "-d", "gate", "-p", "n=list")
 		id := field(out, "run_id")
 		states := func() (all string) {
-			for line := range strings.Lines(told.String()) {
+			for line := range strings.Lines(errOut.String()) {
 				if strings.HasSuffix(line, "\n") && field(line, "run_id") == id {
 					all += field(line, "status") + " "
 				}
@@ -218,71 +218,71 @@ func TestCommandLine(t *testing.T) {
 		s.until("its end is shown", func() bool { return strings.HasSuffix(states(), " completed ") })
 		cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("Ctrl-C: %v: %s", err, told.String())
+			t.Errorf("Ctrl-C: %v: %s", err, errOut.String())
 		}
 	})
 
 	s.story("lists and checks", func(s *stack) {
-		out, _ := says(s, 0, "agents")
+		out, _ := ao(s, 0, "agents")
 		s.contains(out, "argv", "works", "fails", "plain")
-		out, _ = says(s, 0, "agents", "show", "argv")
+		out, _ = ao(s, 0, "agents", "show", "argv")
 		s.contains(out, "big", "integer")
-		out, _ = says(s, 0, "runners")
+		out, _ = ao(s, 0, "runners")
 		s.contains(out, "rnr_", "online", "host-1", "test")
-		out, _ = says(s, 0, "runs", "--status", "failed")
+		out, _ = ao(s, 0, "runs", "--status", "failed")
 		s.contains(out, "run_", "fails", "failed")
-		out, _ = says(s, 0, "--json", "runs", "--limit", "2")
+		out, _ = ao(s, 0, "--json", "runs", "--limit", "2")
 		if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 2 || !json.Valid([]byte(lines[0])) {
 			t.Errorf("as JSON: %s", out)
 		}
-		out, _ = says(s, 0, "sessions")
+		out, _ = ao(s, 0, "sessions")
 		s.contains(out, "ses_", "finished")
-		says(s, 2, "runs", "--limit", "0")
-		_, told := says(s, 1, "runs", "--status", "done")
-		s.contains(told, "status")
+		ao(s, 2, "runs", "--limit", "0")
+		_, errOut := ao(s, 1, "runs", "--status", "done")
+		s.contains(errOut, "status")
 
 		before := s.runs("")
-		out, _ = says(s, 0, "validate", "argv", "-p", "n=1")
+		out, _ = ao(s, 0, "validate", "argv", "-p", "n=1")
 		s.same("valid", out, "valid\n")
-		_, told = says(s, 0, "validate", "plain", "--prompt", "x")
-		s.contains(told, "no matching runner is online")
-		_, told = says(s, 1, "validate", "argv", "--params", `{"n":"x"}`)
-		s.contains(told, "$.n")
+		_, errOut = ao(s, 0, "validate", "plain", "--prompt", "x")
+		s.contains(errOut, "no matching runner is online")
+		_, errOut = ao(s, 1, "validate", "argv", "--params", `{"n":"x"}`)
+		s.contains(errOut, "$.n")
 		if n := s.runs(""); n != before {
 			t.Errorf("checking started %d runs", n-before)
 		}
-		says(s, 0, "health")
+		ao(s, 0, "health")
 		for _, shell := range []string{"bash", "zsh", "fish"} {
-			if out, _ := says(s, 0, "completion", shell); len(out) < 500 {
+			if out, _ := ao(s, 0, "completion", shell); len(out) < 500 {
 				t.Errorf("completion of %s: %s", shell, out)
 			}
 		}
-		out, _ = says(s, 0, "__complete", "run", "")
+		out, _ = ao(s, 0, "__complete", "run", "")
 		s.contains(out, "argv", "works", "plain")
 		for _, c := range []string{"run", "runs", "show", "explain", "result", "wait", "stop", "events", "top",
 			"agents", "runners", "validate", "completion"} {
-			if out, _ := says(s, 0, c, "--help"); !strings.Contains(out, "Usage:") {
+			if out, _ := ao(s, 0, c, "--help"); !strings.Contains(out, "Usage:") {
 				t.Errorf("ao %s --help: %s", c, out)
 			}
 		}
 	})
 
 	s.story("nobody is there", func(s *stack) {
-		_, told, code := s.exec("ao", "", []string{"AO_URL=http://127.0.0.1:1"}, "agents")
+		_, errOut, code := s.exec("ao", "", []string{"AO_URL=http://127.0.0.1:1"}, "agents")
 		if code != 5 {
-			t.Errorf("exit code %d: %s", code, told)
+			t.Errorf("exit code %d: %s", code, errOut)
 		}
-		s.contains(told, "scripts/up", "AO_URL")
-		says(s, 5, "--url", "http://127.0.0.1:1", "--json", "runs")
-		says(s, 2, "--url", "not a url", "runs")
+		s.contains(errOut, "scripts/up", "AO_URL")
+		ao(s, 5, "--url", "http://127.0.0.1:1", "--json", "runs")
+		ao(s, 2, "--url", "not a url", "runs")
 	})
 
 	s.story("a coordinator that restarts while ao waits", func(s *stack) {
 		cmd := exec.Command(filepath.Join(bin, "ao"), "run", "gate", "-p", "n=restart")
 		cmd.Env = append(os.Environ(), s.env...)
 		var out bytes.Buffer
-		var told lockedBuffer
-		cmd.Stdout, cmd.Stderr = &out, &told
+		var errOut lockedBuffer
+		cmd.Stdout, cmd.Stderr = &out, &errOut
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +292,7 @@ func TestCommandLine(t *testing.T) {
 		s.ready()
 		s.openGate("restart")
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("%v: %s", err, told.String())
+			t.Errorf("%v: %s", err, errOut.String())
 		}
 		s.same("the result", out.String(), "{\n  \"gate\": \"restart\"\n}\n")
 	})

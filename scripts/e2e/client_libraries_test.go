@@ -21,7 +21,7 @@ import (
 	"ao/nats/natstest"
 )
 
-const hookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+const webhookSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 // lineByLine prints a line whenever a file of that number appears, three in all.
 const lineByLine = `for n in 1 2 3; do while [ ! -e "$2-$n" ]; do sleep 0.1; done; echo "line $n" >&2; done; ` +
@@ -65,7 +65,7 @@ func newClientStack(t *testing.T, driver []string) *clientStack {
 		t.Fatal(err)
 	}
 	s := prepare(t, natstest.Proc(t).URL(), "AO_API_TOKENS="+tokens, "AO_CALLBACK_HOSTS=127.0.0.1",
-		"AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET="+hookSecret, "RUN_LEASE=15s")
+		"AO_CALLBACK_NETWORKS=127.0.0.0/8", "AO_CALLBACK_SECRET="+webhookSecret, "RUN_LEASE=15s")
 	s.token = token
 	s.coordinator = launch(t, "coordinator", s.dir, s.env)
 	s.ready()
@@ -323,7 +323,7 @@ func (k *clientStack) webhooks(s *stack) {
 		return reply{text: k.says(s, string(raw), nil, append([]string{"verify"}, secrets...)...)[0]}
 	}
 	const other = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-	for _, secrets := range [][]string{{hookSecret}, {other, hookSecret}} {
+	for _, secrets := range [][]string{{webhookSecret}, {other, webhookSecret}} {
 		r := verify(good, secrets...)
 		s.same("a webhook", r.at("type")+" "+r.at("run"), "run.completed "+run)
 	}
@@ -338,12 +338,12 @@ func (k *clientStack) webhooks(s *stack) {
 	old := fmt.Sprint(time.Now().Add(-10 * time.Minute).Unix())
 	for what, r := range map[string]reply{
 		"another secret":    verify(good, other),
-		"another body":      verify(sent{good.Body + " ", good.Headers}, hookSecret),
-		"another id":        verify(with("Webhook-Id", "msg_other"), hookSecret),
-		"an old time":       verify(with("Webhook-Timestamp", old), hookSecret),
-		"no time":           verify(with("Webhook-Timestamp", "\u00b2"), hookSecret),
-		"a long time":       verify(with("Webhook-Timestamp", strings.Repeat("9", 400)), hookSecret),
-		"no signature":      verify(with("Webhook-Signature", ""), hookSecret),
+		"another body":      verify(sent{good.Body + " ", good.Headers}, webhookSecret),
+		"another id":        verify(with("Webhook-Id", "msg_other"), webhookSecret),
+		"an old time":       verify(with("Webhook-Timestamp", old), webhookSecret),
+		"no time":           verify(with("Webhook-Timestamp", "\u00b2"), webhookSecret),
+		"a long time":       verify(with("Webhook-Timestamp", strings.Repeat("9", 400)), webhookSecret),
+		"no signature":      verify(with("Webhook-Signature", ""), webhookSecret),
 		"a secret in error": verify(good, "whsec_*"),
 	} {
 		s.same(what, r.at("error"), "signature")

@@ -12,7 +12,7 @@ import (
 )
 
 // coordinatorGone is a server in place of a coordinator. It has one run.
-type coordinatorGone struct {
+type coordinatorUnavailable struct {
 	now     atomic.Pointer[falseAnswers]
 	streams atomic.Int64 // how many were opened
 	sent    atomic.Int64
@@ -24,7 +24,7 @@ type falseAnswers struct {
 	stream http.HandlerFunc
 }
 
-func (g *coordinatorGone) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (g *coordinatorUnavailable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := g.now.Load()
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/runs/"):
@@ -52,7 +52,7 @@ const (
 // end, it is unreachable.
 func (k *clientStack) malformed(s *stack) {
 	own := *s
-	g := &coordinatorGone{}
+	g := &coordinatorUnavailable{}
 	server := httptest.NewServer(g)
 	s.t.(*testing.T).Cleanup(server.Close)
 	own.url = server.URL
@@ -112,7 +112,7 @@ func (k *clientStack) malformed(s *stack) {
 
 // lasting: only a position beyond all before ends an outage, or a stream that was open for long and then broke. Each
 // server lets its tenth stream end the run, so that a client which never gives up is seen.
-func (k *clientStack) lasting(g *coordinatorGone, events func(falseAnswers, string, string, ...string)) {
+func (k *clientStack) lasting(g *coordinatorUnavailable, events func(falseAnswers, string, string, ...string)) {
 	server := func(stream func(n int64, w io.Writer, r *http.Request)) falseAnswers {
 		return falseAnswers{noEvents, func(w http.ResponseWriter, r *http.Request) {
 			n := g.streams.Add(1)

@@ -331,7 +331,7 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 	if statuses := a.verify(ids); statuses["completed"] != all || len(ids) != all {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
-	if n := len(a.begun()); n != all {
+	if n := len(a.starts()); n != all {
 		t.Errorf("%d executors were begun for %d accepted runs", n, all)
 	}
 	var ends []time.Time

@@ -79,7 +79,7 @@ func TestEvents(t *testing.T) {
 		s.same("the events", strings.Join(live.finished(), " "), "run_start message message result run_completed")
 		live.stop()
 		// The state running is in no record: only live readers get it, once, at their position.
-		told := slices.CompactFunc(slices.Clone(live.pieces()), func(a, b sseEvent) bool { return a.id == b.id })[1:]
+		shown := slices.CompactFunc(slices.Clone(live.pieces()), func(a, b sseEvent) bool { return a.id == b.id })[1:]
 
 		// After any position the rest comes again, without duplicates or gaps. Runs and sessions are sent in their
 		// current state.
@@ -93,10 +93,10 @@ func TestEvents(t *testing.T) {
 			}
 			return b.String()
 		}
-		for i := range told {
-			again := s.sessions("", append([]sseEvent{first}, told...)[i].id)
-			s.until("all that follows is sent", func() bool { return len(again.pieces()) >= len(told)-i })
-			s.same(fmt.Sprintf("after piece %d", i), text(again.pieces()), text(told[i:]))
+		for i := range shown {
+			again := s.sessions("", append([]sseEvent{first}, shown...)[i].id)
+			s.until("all that follows is sent", func() bool { return len(again.pieces()) >= len(shown)-i })
+			s.same(fmt.Sprintf("after piece %d", i), text(again.pieces()), text(shown[i:]))
 			again.stop()
 		}
 		one := s.sessions("?session_id="+session, "")

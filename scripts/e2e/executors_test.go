@@ -108,7 +108,7 @@ func TestBadExecutors(t *testing.T) {
 			s.same("status", r.at("status"), tt.status)
 			s.contains(r.text+s.get("/runs/"+id+"/result").text, tt.parts...)
 			if tt.prompt == "forks" {
-				s.gone(s.lines("forked"))
+				s.exited(s.lines("forked"))
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestAPersistentExecutor(t *testing.T) {
 	} {
 		r, _ := c.turn(tt.prompt)
 		s.contains(r.text, `"status":"`+tt.status+`"`, tt.part)
-		s.gone([]string{pid})
+		s.exited([]string{pid})
 		_, next = c.turn("go on")
 		s.contains(next.text, `"n":1,"first":"resume"`)
 		pid = next.at("result_data.pid")
@@ -182,7 +182,7 @@ func TestAPersistentExecutor(t *testing.T) {
 	s.until("the turn is under way", func() bool { return len(s.lines("waiting")) == 2 })
 	s.post("/runs/"+waiting+"/stop", "")
 	s.same("the stopped turn", s.ended(waiting).at("status"), "stopped")
-	s.gone(s.lines("waiting"))
+	s.exited(s.lines("waiting"))
 	c.is("stopped")
 	_, next = c.turn("go on")
 	s.contains(next.text, `"n":1,"first":"resume"`)
@@ -190,16 +190,16 @@ func TestAPersistentExecutor(t *testing.T) {
 
 	late := s.ended(s.run(fmt.Sprintf(`{"session_id":%q,"prompt":"wait","timeout_seconds":1}`, c.session)))
 	s.contains(late.text, `"error":"timeout"`)
-	s.gone(s.lines("waiting"))
+	s.exited(s.lines("waiting"))
 	_, next = c.turn("go on")
 	other := chat{s: s}
 	_, second := other.turn("hello")
 	pids := []string{next.at("result_data.pid"), second.at("result_data.pid")}
 
 	s.same("deletion", fmt.Sprint(s.do("DELETE", "/sessions/"+other.session, "").code/100), "2")
-	s.gone(pids[1:]) // nobody will ask it again
+	s.exited(pids[1:]) // nobody will ask it again
 	w.signal(syscall.SIGKILL)
-	s.gone(pids)
+	s.exited(pids)
 	c.is("finished")
 
 	w = s.runner("host-1", "AO_PROFILES=stay")
@@ -207,7 +207,7 @@ func TestAPersistentExecutor(t *testing.T) {
 	s.contains(next.text, `"n":1,"first":"resume"`)
 	c.is("idle")
 	w.stop()
-	s.gone([]string{next.at("result_data.pid")})
+	s.exited([]string{next.at("result_data.pid")})
 	c.is("finished")
 	if shut := s.lines("shut"); len(shut) == 0 || shut[len(shut)-1] != next.at("result_data.pid") {
 		t.Errorf("the last process was not told to shut down: %v", shut)

@@ -12,8 +12,8 @@ import (
 	"ao/nats/natstest"
 )
 
-// begun returns how often each run's executor started: the agents append their run id to a file (O_APPEND).
-func (s *stack) begun() map[string]int {
+// starts returns how often each run's executor started: the agents append their run id to a file (O_APPEND).
+func (s *stack) starts() map[string]int {
 	raw, err := os.ReadFile(filepath.Join(s.dir, "begun"))
 	if err != nil && !os.IsNotExist(err) {
 		s.t.Fatal(err)
@@ -39,7 +39,7 @@ func (s *stack) verify(ids []string) map[string]int {
 			s.t.Errorf("run %s failed with %s: %s", id, code, r.text)
 		}
 	}
-	for id, n := range s.begun() {
+	for id, n := range s.starts() {
 		if n != 1 {
 			s.t.Errorf("run %s was begun %d times", id, n)
 		}
@@ -59,7 +59,7 @@ func TestWorkerKilledBeforeTheClaimLosesNothing(t *testing.T) {
 		ids = append(ids, s.run(`{"agent_name":"slow"}`))
 	}
 	s.status(ids[0], "running")
-	w.kill() // one is begun, four wait
+	w.kill() // one is started, four wait
 	s.write("open", "")
 	s.worker()
 	statuses := s.verify(ids)
@@ -91,7 +91,7 @@ func TestWorkerKilledAfterTheClaimFailsItsRunWithinTheLease(t *testing.T) {
 	if took := time.Since(killed); took > 7*time.Second+s.leaseMargin(heard, 2*time.Second)+maxStall() {
 		t.Errorf("the lease of 2 s ended after %s", took)
 	}
-	s.until("the executor is gone with its worker", func() bool { return gone(strings.TrimSpace(string(pid))) })
+	s.until("the executor is gone with its worker", func() bool { return exited(strings.TrimSpace(string(pid))) })
 	if got := s.get("/sessions/" + r.at("session_id")).at("status"); got != "failed" {
 		t.Errorf("the session is %s", got)
 	}
@@ -161,9 +161,9 @@ func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 	if statuses := s.verify(ids); statuses["completed"] != len(ids) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
-	begun := s.begun()
-	if len(begun) != len(ids) {
-		t.Errorf("%d executors were begun for %d accepted runs", len(begun), len(ids))
+	starts := s.starts()
+	if len(starts) != len(ids) {
+		t.Errorf("%d executors were begun for %d accepted runs", len(starts), len(ids))
 	}
 }
 
@@ -220,7 +220,7 @@ func TestAResultThatComesWhileNATSIsAwayIsDeliveredAfterwards(t *testing.T) {
 	s.agent("slow", startNote+`sleep 2; echo '{"late":true}'`, "")
 	s.worker()
 	id := s.run(`{"agent_name":"slow"}`)
-	s.until("its executor has begun", func() bool { return s.begun()[id] == 1 })
+	s.until("its executor has begun", func() bool { return s.starts()[id] == 1 })
 	s.allServers.Kill()
 	away := time.Now()
 	s.until("NATS as a whole was away for two leases; the run ended meanwhile",

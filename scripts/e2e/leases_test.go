@@ -11,9 +11,9 @@ import (
 // Runners without heartbeats: stale and back, removed with agents and runs, drained. The lease is too long to matter.
 func TestRemoval(t *testing.T) {
 	t.Parallel()
-	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
+	expiry := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
 	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1s", "RUNNER_STALE_THRESHOLD=2s",
-		fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=60s")
+		fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", expiry), "RUN_LEASE=60s")
 	s.agent("hang", startNote+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	s.write("profiles/lone.json",
@@ -69,7 +69,7 @@ func TestRemoval(t *testing.T) {
 				st.find("run_failed", func(p sseEvent) bool { return p.name == "run_failed" && p.at("run_id") == run })
 			}
 		}
-		t.Logf("removed after %s of silence; the runs had failed after %s", silence,
+		t.Logf("removed after %s of silence; the runs had failed after %s", expiry,
 			time.Since(began).Round(time.Millisecond))
 		s.same("their statuses", s.runnerOf("a", "status")+s.runnerOf("c", "status"), "")
 		s.until("and there", func() bool { return b2.runnerOf("a", "status")+b2.runnerOf("c", "status") == "" })
@@ -146,25 +146,25 @@ func TestTakeover(t *testing.T) {
 				s.ready()
 				heard = first.restartsOfLeases()
 			}
-			var took, told time.Duration
+			var took, calledBack time.Duration
 			s.until("the run has failed", func() bool {
 				took = time.Since(killed)
 				return s.get("/runs/"+child).at("status") == "failed"
 			})
 			s.until("the parent is called back", func() bool {
-				told = time.Since(killed)
+				calledBack = time.Since(killed)
 				return s.get("/runs/"+child).at("callback.status") == "delivered"
 			})
 			s.has(s.get("/runs/"+child), 200, `"error":"runner_disconnected"`)
 			t.Logf("lease %s, %s: failed after %s, the parent called back after %s", lease, tt.name,
-				took.Round(time.Millisecond), told.Round(time.Millisecond))
+				took.Round(time.Millisecond), calledBack.Round(time.Millisecond))
 			most := tt.most + 3*time.Second + s.leaseMargin(heard, lease) + maxStall() // 3 s are this machine's
 			if tt.kill && !tt.another {
 				// the start of a coordinator needs a leader, and afterwards the end of the run does
 				most += maxStall()
 			}
-			if told > most {
-				t.Errorf("the parent was called back after %s, not %s", told, tt.most)
+			if calledBack > most {
+				t.Errorf("the parent was called back after %s, not %s", calledBack, tt.most)
 			}
 			turn := s.ended(s.get("/runs/" + child).at("callback.callback_run_id"))
 			s.has(turn, 200, `"status":"completed"`, `"session_id":"`+parent+`"`, `status=\"failed\"`,

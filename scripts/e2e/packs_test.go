@@ -90,8 +90,8 @@ func TestPacksBesideAnOlderCoordinator(t *testing.T) {
 				t.Errorf("%scoordinator, with %d packs: %d lines %.300q", door.version, packed, len(got), got)
 			}
 			out, errs, code := door.exec(door.version+"ao", "", nil, "events", r.at("run_id"))
-			if said := strings.Count(out, "line "); code != 0 || said != lines {
-				t.Errorf("%sao events: %d lines, %d %s", door.version, said, code, errs)
+			if count := strings.Count(out, "line "); code != 0 || count != lines {
+				t.Errorf("%sao events: %d lines, %d %s", door.version, count, code, errs)
 			}
 		}
 		return packed

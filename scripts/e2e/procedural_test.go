@@ -130,14 +130,14 @@ while :; do sleep 1; done`,
 			r := s.ended(id)
 			s.same("the run", r.at("status"), "stopped")
 			s.same("the session", s.get("/sessions/"+r.at("session_id")).at("status"), "stopped")
-			s.gone(append(pids, s.lines("pids")...))
+			s.exited(append(pids, s.lines("pids")...))
 			s.has(s.post("/runs/"+id+"/stop", ""), 200, `"status":"stopped"`)
 		}
 	})
 
 	s.story("nor does a run that ends by itself", func(s *stack) {
 		s.has(s.sync("daemon", `{}`), 200, `"result_data":"left one behind"`)
-		s.gone(s.lines("daemons"))
+		s.exited(s.lines("daemons"))
 	})
 
 	s.story("large bodies go both ways", func(s *stack) {
@@ -194,17 +194,17 @@ while :; do sleep 1; done`,
 		s.online("host-1")
 		id := s.run(`{"agent_name":"later"}`)
 		s.until("it has begun", func() bool { _, err := os.Stat(s.dir + "/started"); return err == nil })
-		told := func() int { return strings.Count(w.log.String(), "shutting down") }
-		before := told()
+		shutdowns := func() int { return strings.Count(w.log.String(), "shutting down") }
+		before := shutdowns()
 		w.signal(syscall.SIGTERM)
-		s.until("it logs that it is shutting down", func() bool { return told() > before })
+		s.until("it logs that it is shutting down", func() bool { return shutdowns() > before })
 		waits := s.post("/runs", `{"agent_name":"later"}`)
 		s.write("go", "")
 		s.has(s.get("/runs/"+id+"/wait?timeout_seconds=20"), 200, `"status":"completed"`, `"result_data":"finished"`)
 		if code := w.ends(s); code != 0 {
 			t.Errorf("the worker: got exit code %d, want 0", code)
 		}
-		if waits.code == 201 { // it was not begun, so another one takes it
+		if waits.code == 201 { // it was not claimed, so another one takes it
 			w.start()
 			s.same("the run that waited", s.ended(waits.at("run_id")).at("status"), "completed")
 		}
@@ -228,7 +228,7 @@ while :; do sleep 1; done`,
 		}
 		s.has(s.ended(ids[0]), 200, `"status":"failed"`,
 			`"error":{"error":"runner_disconnected","message":"Runner disconnected during execution"`)
-		s.gone(s.lines("hanging"))
+		s.exited(s.lines("hanging"))
 		s.same("those that waited", s.get("/runs/"+ids[1]).at("status")+" "+s.get("/runs/"+ids[2]).at("status"),
 			"pending pending")
 		s.runner("g", "AO_PROFILES=short")

@@ -189,9 +189,9 @@ func TestRunners(t *testing.T) {
 // A runner without heartbeats: stale, removed with its agents and runs, and online again.
 func TestRunnerWithoutHeartbeats(t *testing.T) {
 	t.Parallel()
-	silence := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
+	expiry := 10*time.Second + maxStall() // so long that nobody misses that a runner is stale
 	s := up(t, "RUNNER_HEARTBEAT_INTERVAL=1", "RUNNER_STALE_THRESHOLD=2",
-		fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", silence), "RUN_LEASE=2s")
+		fmt.Sprint("RUNNER_REMOVE_THRESHOLD=", expiry), "RUN_LEASE=2s")
 	s.agent("hang", startNote+`sleep 60`, "")
 	s.agent("tool", `echo 1`, "")
 	w := s.runner("a")

@@ -124,16 +124,16 @@ func TestRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone := make(chan struct{})
+		ended := make(chan struct{})
 		go func() {
-			defer close(gone)
+			defer close(ended)
 			if res, err := http.DefaultClient.Do(req); err == nil {
 				res.Body.Close()
 			}
 		}()
 		s.waitGate("hung")
 		cancel()
-		<-gone
+		<-ended
 		stream := s.openStream("POST", "/runs", `{"agent_name":"gate","parameters":{"n":"hung2"},"mode":"sync"}`)
 		s.waitGate("hung2")
 		stream.stop()
@@ -274,7 +274,7 @@ func TestRuns(t *testing.T) {
 			t.Errorf("stop: got %d %s, want 200 and stopping or stopped", r.code, r.text)
 		}
 		s.has(s.ended(runs.at("run_id")), 200, `"status":"stopped"`)
-		s.gone(s.lines("began-stop"))
+		s.exited(s.lines("began-stop"))
 
 		done := s.sync("quick", `{}`)
 		s.is(s.post("/runs/"+done.at("run_id")+"/stop", ""), 409,

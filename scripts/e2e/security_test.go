@@ -228,7 +228,7 @@ func (b *securityStack) checkAtEnd() {
 	b.openGate("intruder")
 	b.same("what was under way", b.ended(b.victim.held).at("status"), "completed")
 	b.checkLedger()
-	for id, n := range b.begun() {
+	for id, n := range b.starts() {
 		if n != 1 {
 			b.t.Errorf("run %s was begun %d times", id, n)
 		}

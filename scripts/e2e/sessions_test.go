@@ -138,8 +138,8 @@ func TestSessions(t *testing.T) {
 	})
 
 	s.story("many that resume at once", func(s *stack) {
-		begun := s.post("/runs", `{"agent_name":"plain","prompt":"x","mode":"sync"}`)
-		session := begun.at("session_id")
+		opening := s.post("/runs", `{"agent_name":"plain","prompt":"x","mode":"sync"}`)
+		session := opening.at("session_id")
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {

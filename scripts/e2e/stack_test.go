@@ -352,7 +352,7 @@ func (r reply) at(path string) string {
 var client = &http.Client{Timeout: 60 * time.Second}
 
 // do sends a request and repeats it while NATS has no leader. It also repeats safe requests whose answer took a
-// second: then the coordinator had waited in vain for the writes of the others.
+// second: then the coordinator had waited for the writes of the others until a timeout.
 func (s *stack) do(method, path, body string, header ...string) reply {
 	if s.isRolling() && method == "POST" && path == "/runs" && !slices.Contains(header, "Idempotency-Key") {
 		header = append(slices.Clone(header), "Idempotency-Key", rand.Text())

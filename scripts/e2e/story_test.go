@@ -193,16 +193,16 @@ func (s *stack) lines(name string) []string {
 }
 
 // gone waits until none of these processes exists.
-func (s *stack) gone(pids []string) {
+func (s *stack) exited(pids []string) {
 	s.t.Helper()
 	for _, pid := range pids {
-		s.until("process "+pid+" is gone", func() bool { return gone(pid) })
+		s.until("process "+pid+" has exited", func() bool { return exited(pid) })
 	}
 }
 
 // gone reports whether a process has ended. Workers in the tests' own process make that a subreaper, so orphans of
 // killed workers stay zombies.
-func gone(pid string) bool {
+func exited(pid string) bool {
 	status, err := os.ReadFile("/proc/" + pid + "/status")
 	return err != nil || strings.Contains(string(status), "State:\tZ")
 }

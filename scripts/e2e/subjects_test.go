@@ -93,7 +93,7 @@ func TestEveryCredentialAtEverySubject(t *testing.T) {
 	t.Parallel()
 	b := newSecurityStack(t)
 	b.everySubjectHasARow()
-	b.nobodyLogsIn()
+	b.loginIsRefused()
 	for _, wire := range wires {
 		for _, user := range []string{"worker", "worker-mind", "publisher"} {
 			b.row(user+" at "+wire.subject, func(b *securityStack) {
@@ -179,7 +179,7 @@ func (b *securityStack) everySubjectHasARow() {
 }
 
 // nobodyLogsIn: a client without a credential of this deployment gets no connection.
-func (b *securityStack) nobodyLogsIn() {
+func (b *securityStack) loginIsRefused() {
 	b.t.Helper()
 	foreign := initKeys(b.t.(*testing.T), today)
 	for name, from := range map[string]string{"no key": "", "a key of another deployment": foreign} {

@@ -141,12 +141,12 @@ func (c *collector) paths(trace, root string) []string {
 		}
 		return "?/" + name
 	}
-	var told []string
+	var received []string
 	for _, s := range all {
-		told = append(told, path(s))
+		received = append(received, path(s))
 	}
-	slices.Sort(told)
-	return slices.Compact(told)
+	slices.Sort(received)
+	return slices.Compact(received)
 }
 
 // want waits until a trace has exactly these paths.
@@ -284,13 +284,13 @@ func TestTracesOfOtherEntryPoints(t *testing.T) {
 	t.Parallel()
 	c := collect(t)
 	var mu sync.Mutex
-	told := map[string]string{} // by webhook-id: the traceparent
-	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	received := map[string]string{} // by webhook-id: the traceparent
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		told[r.Header.Get("webhook-id")] = r.Header.Get("Traceparent")
+		received[r.Header.Get("webhook-id")] = r.Header.Get("Traceparent")
 	}))
-	t.Cleanup(hook.Close)
+	t.Cleanup(receiver.Close)
 	s := up(t, append(c.env(), "AO_CALLBACK_HOSTS=127.0.0.1", "AO_CALLBACK_NETWORKS=127.0.0.0/8",
 		"AO_CALLBACK_SECRET=whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")...)
 	s.agent("quick", `echo '{"ok":true}'`, "")
@@ -314,12 +314,12 @@ func TestTracesOfOtherEntryPoints(t *testing.T) {
 	s.story("a request over NATS, and a webhook", func(s *stack) {
 		id, parent := trace(1)
 		p := publisher{s, s.nats.Conn(s.t)}
-		r := p.ask("ao.api.runs.create", `{"agent_name":"quick","callback_url":"`+hook.URL+`/x"}`, "traceparent",
+		r := p.ask("ao.api.runs.create", `{"agent_name":"quick","callback_url":"`+receiver.URL+`/x"}`, "traceparent",
 			parent)
 		c.want(s, id, mine, fmt.Sprintf(run, "ao.api.runs.create")+"\nao.api.runs.create/submit/webhook")
 		mu.Lock()
 		defer mu.Unlock()
-		if got, want := told["msg_"+strings.TrimPrefix(r.at("run_id"), "run_")], "00-"+id+"-"+
+		if got, want := received["msg_"+strings.TrimPrefix(r.at("run_id"), "run_")], "00-"+id+"-"+
 			c.find(s.t, id, "webhook", r.at("run_id"), "").id+"-01"; got != want {
 			s.t.Errorf("the webhook has the traceparent %q, want %q", got, want)
 		}
@@ -415,9 +415,9 @@ POST /runs/submit/attempt 2/ended`)
 func TestTraceIsPropagated(t *testing.T) {
 	t.Parallel()
 	s := up(t)
-	const told = `printf '{"traceparent":"%s","tracestate":"%s"}' "${TRACEPARENT-none}" "${TRACESTATE-none}"`
-	s.agent("leaf", told, "")
-	s.agent("dies", `[ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || exec sleep 60; `+told, `"max_attempts":2`)
+	const printTrace = `printf '{"traceparent":"%s","tracestate":"%s"}' "${TRACEPARENT-none}" "${TRACESTATE-none}"`
+	s.agent("leaf", printTrace, "")
+	s.agent("dies", `[ "$AGENT_ORCHESTRATOR_ATTEMPT" = 2 ] || exec sleep 60; `+printTrace, `"max_attempts":2`)
 	w := s.worker()
 	s.startSimulated("minds")
 	result := func(id string) string {

@@ -16,14 +16,14 @@ func TestTurns(t *testing.T) {
 	s := up(t)
 	s.agent("gate", gate, "")
 	s.simulatedWorker("one")
-	begin := func(s *stack, session, prompt, more string) string {
+	submit := func(s *stack, session, prompt, more string) string {
 		s.t.Helper()
 		return s.run(fmt.Sprintf(`{"agent_name":"plain","prompt":%q,"session_id":%q%s}`, prompt, session, more))
 	}
 	parent := func(id string) string { return `,"mode":"async_callback","parent_session_id":"` + id + `"` }
 
 	s.story("who resumes while a turn runs waits for it, also across a crash", func(s *stack) {
-		first := begin(s, "ses_a", "wait-a", "")
+		first := submit(s, "ses_a", "wait-a", "")
 		s.status(first, "running")
 		want := []string{"wait-a"}
 		var last string
@@ -48,7 +48,7 @@ func TestTurns(t *testing.T) {
 	})
 
 	s.story("a stopped session: what runs is stopped, what waits never begins", func(s *stack) {
-		ids := []string{begin(s, "ses_b", "wait-b", "")}
+		ids := []string{submit(s, "ses_b", "wait-b", "")}
 		s.until("it has begun", func() bool { return len(s.turns("ses_b")) == 1 })
 		for i := range 3 {
 			ids = append(ids, s.resume("ses_b", fmt.Sprint("b-", i)))
@@ -65,7 +65,7 @@ func TestTurns(t *testing.T) {
 
 	s.story("deleted: not while something runs or waits; then nothing of it is left", func(s *stack) {
 		b := s.nats.Bus(s.t)
-		first := begin(s, "ses_c", "wait-c", "")
+		first := submit(s, "ses_c", "wait-c", "")
 		s.status(first, "running")
 		s.has(s.do("DELETE", "/sessions/ses_c", ""), 409, `"run_id":"`+first+`"`, `stop it first`)
 		big := s.resume("ses_c", "big-"+strings.Repeat("y", 300_000))
@@ -100,39 +100,39 @@ func TestTurns(t *testing.T) {
 	})
 
 	s.story("children live on and say that their parent is gone", func(s *stack) {
-		s.ended(begin(s, "ses_p", "hello", ""))
-		poll := begin(s, "ses_p1", "hello", `,"parent_session_id":"ses_p"`)
-		told := begin(s, "ses_p2", "wait-p2", parent("ses_p"))
+		s.ended(submit(s, "ses_p", "hello", ""))
+		poll := submit(s, "ses_p1", "hello", `,"parent_session_id":"ses_p"`)
+		called := submit(s, "ses_p2", "wait-p2", parent("ses_p"))
 		s.ended(poll)
-		s.status(told, "running")
-		s.has(s.get("/runs/"+told), 200, `"callback":{"status":"waiting"}`)
+		s.status(called, "running")
+		s.has(s.get("/runs/"+called), 200, `"callback":{"status":"waiting"}`)
 		if r := s.do("DELETE", "/sessions/ses_p", ""); r.code != 204 {
 			s.t.Fatalf("DELETE %s: got %d %s, want 204", "/sessions/ses_p", r.code, r.text)
 		}
-		gone := `"parent_gone":true`
+		deleted := `"parent_gone":true`
 		check := func() {
 			s.t.Helper()
-			s.has(s.get("/runs/"+poll), 200, `"status":"completed"`, gone, `"parent_session_id":"ses_p"`)
-			s.has(s.get("/sessions/ses_p1"), 200, `"status":"finished"`, gone)
-			s.has(s.get("/runs/"+told), 200, gone, `"callback":{"status":"undeliverable","reason":"parent_gone"}`)
-			s.has(s.get("/sessions/ses_p2"), 200, gone)
-			s.has(s.get("/callbacks?status=undeliverable"), 200, told)
+			s.has(s.get("/runs/"+poll), 200, `"status":"completed"`, deleted, `"parent_session_id":"ses_p"`)
+			s.has(s.get("/sessions/ses_p1"), 200, `"status":"finished"`, deleted)
+			s.has(s.get("/runs/"+called), 200, deleted, `"callback":{"status":"undeliverable","reason":"parent_gone"}`)
+			s.has(s.get("/sessions/ses_p2"), 200, deleted)
+			s.has(s.get("/callbacks?status=undeliverable"), 200, called)
 			if strings.Contains(s.get("/runs/"+poll).text, `"callback"`) {
 				s.t.Error("a run that calls nobody back has a callback")
 			}
 		}
-		s.same("it goes on", s.get("/runs/"+told).at("status"), "running")
+		s.same("it goes on", s.get("/runs/"+called).at("status"), "running")
 		check()
 		s.openGate("wait-p2")
-		s.has(s.ended(told), 200, `"status":"completed"`)
-		s.has(s.get("/runs/"+told+"/result"), 200, `answer to wait-p2`)
+		s.has(s.ended(called), 200, `"status":"completed"`)
+		s.has(s.get("/runs/"+called+"/result"), 200, `answer to wait-p2`)
 		check()
 		s.coordinator.kill()
 		s.coordinator.start()
 		s.ready()
 		check()
 		s.has(s.post("/runs", `{"session_id":"ses_p2","prompt":"on","mode":"sync"}`), 200,
-			`"result_text":"answer to on"`, gone)
+			`"result_text":"answer to on"`, deleted)
 		s.has(s.post("/runs", `{"agent_name":"plain","prompt":"x","parent_session_id":"ses_p"}`), 404,
 			`"field":"parent_session_id"`)
 		for _, session := range []string{"ses_p1", "ses_p2"} {
@@ -143,9 +143,9 @@ func TestTurns(t *testing.T) {
 	})
 
 	s.story("a child whose parent is yet to be called back stays until that has been done", func(s *stack) {
-		top := begin(s, "ses_q", "wait-q", "")
+		top := submit(s, "ses_q", "wait-q", "")
 		s.status(top, "running")
-		child := begin(s, "ses_q1", "hello", parent("ses_q"))
+		child := submit(s, "ses_q1", "hello", parent("ses_q"))
 		s.has(s.ended(child), 200, `"callback":{"status":"owed"}`)
 		s.has(s.do("DELETE", "/sessions/ses_q1", ""), 409, `"run_id":"`+child+`"`, `is pending until`)
 		s.openGate("wait-q")
@@ -162,11 +162,11 @@ func TestTurns(t *testing.T) {
 
 // countSessions counts the tombstones, which are all that may be left of deleted sessions.
 func countSessions(sessions ...string) string {
-	var gone []string
+	var deleted []string
 	for _, id := range sessions {
-		gone = append(gone, subject.Deleted(subject.Partition(id), id))
+		deleted = append(deleted, subject.Deleted(subject.Partition(id), id))
 	}
-	return strings.Join(gone, "\n")
+	return strings.Join(deleted, "\n")
 }
 
 // missingIDs returns everything in NATS that contains one of these ids: records, events, payloads.

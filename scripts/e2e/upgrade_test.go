@@ -89,8 +89,8 @@ func TestAnUpgradeRefusesNobody(t *testing.T) {
 	if statuses := s.verify(ids); statuses["completed"] != len(ids) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
-	if begun := s.begun(); len(begun) != len(ids) || begun[misfit] != 0 {
-		t.Errorf("%d executors were begun for %d accepted runs", len(begun), len(ids))
+	if starts := s.starts(); len(starts) != len(ids) || starts[misfit] != 0 {
+		t.Errorf("%d executors were started for %d accepted runs", len(starts), len(ids))
 	}
 }
 

@@ -99,15 +99,15 @@ func buildOld(kept string) error {
 // checkout writes the files of the commit before into dir.
 func checkout(dir string) error {
 	archive, unpack := git("archive", before), exec.Command("tar", "-x", "-C", dir)
-	var said [2]bytes.Buffer // each is written by a goroutine of its own
-	archive.Stderr, unpack.Stderr = &said[0], &said[1]
+	var logged [2]bytes.Buffer // each is written by a goroutine of its own
+	archive.Stderr, unpack.Stderr = &logged[0], &logged[1]
 	pipe, err := archive.StdoutPipe()
 	if err != nil {
 		return err
 	}
 	unpack.Stdin = io.Reader(pipe)
 	if err := errors.Join(archive.Start(), unpack.Run(), archive.Wait()); err != nil {
-		return fmt.Errorf("check out %s: %w\n%s", before[:7], err, append(said[0].Bytes(), said[1].Bytes()...))
+		return fmt.Errorf("check out %s: %w\n%s", before[:7], err, append(logged[0].Bytes(), logged[1].Bytes()...))
 	}
 	return nil
 }

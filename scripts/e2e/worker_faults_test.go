@@ -82,7 +82,7 @@ func TestAPausedWorkersEndRecordIsRefused(t *testing.T) {
 	s.until("the worker says what happened",
 		func() bool { return w.line("level=WARN", "this process was not scheduled for a while") != "" })
 	s.coordinator.signal(syscall.SIGCONT)
-	s.gone(s.lines("hangs"))
+	s.exited(s.lines("hangs"))
 	s.until("the worker says that it killed the others", func() bool {
 		return w.line("level=WARN", "abandoned by the coordinator", hang) != "" &&
 			w.line("level=WARN", "the run may be attempted again", twice) != ""
@@ -139,7 +139,7 @@ func TestNothingOfATreeIsLeft(t *testing.T) {
 				}
 				r := s.ended(id)
 				s.same("the end "+end, r.at("status"), want)
-				s.gone(s.lines("pids"))
+				s.exited(s.lines("pids"))
 				s.same("events of its end", s.ends(r), "run_"+want)
 			}
 		})
@@ -230,7 +230,7 @@ func TestStopWhileTheRunnerIsUnreachable(t *testing.T) {
 			r := s.ended(id)
 			s.same("its end", r.at("status"), "stopped")
 			w.signal(syscall.SIGCONT)
-			s.gone(s.lines("pids"))
+			s.exited(s.lines("pids"))
 			s.same("the run later", s.get("/runs/"+id).text, r.text)
 			s.same("events of its end", s.ends(r), "run_"+r.at("status"))
 			s.has(s.post("/runs/"+id+"/stop", ""), 200, `"status":"stopped"`) // again
@@ -250,7 +250,7 @@ func TestUnansweredWorkerFencesItself(t *testing.T) {
 	twice, once := s.run(`{"agent_name":"twice"}`), s.run(`{"agent_name":"once"}`)
 	s.until("both have begun", func() bool { return len(s.lines("first")) == 1 && len(s.lines("once")) == 1 })
 	s.pauseWorker(s.coordinator)
-	s.gone(s.lines("first"))
+	s.exited(s.lines("first"))
 	s.until("the worker says why", func() bool {
 		return w.line("level=WARN", "heartbeats were not answered", "the run may be attempted again", twice) != ""
 	})

@@ -80,7 +80,7 @@ type workload struct {
 	stop  chan struct{}
 	wg    sync.WaitGroup
 	round []atomic.Int64 // of each kind, how many are done
-	next  atomic.Int64   // door to ask
+	next  atomic.Int64   // coordinator to ask
 
 	mu       sync.Mutex
 	sessions map[string]string // of agents whose runs are turns of one session
@@ -197,7 +197,7 @@ func (c *workload) turn(agent, text string) string {
 // waitFor waits until a run has completed with these parts in its result.
 func (c *workload) waitFor(id string, parts ...string) (r reply) {
 	if id == "" {
-		return r // told already
+		return r // reported already
 	}
 	c.until("run "+id+" has ended", func() bool {
 		r = c.get("/runs/" + id)
@@ -238,7 +238,7 @@ func (c *workload) verify(t *testing.T) {
 			t.Errorf("run %s was claimed %d times and ended %v", id, r.claimed, r.ended)
 		}
 	}
-	for id, n := range s.begun() {
+	for id, n := range s.starts() {
 		if n != 1 {
 			t.Errorf("run %s was begun %d times", id, n)
 		}

@@ -45,7 +45,7 @@ type losses struct {
 	claims map[string]bool // claims that were marked, by attempt key
 	again  map[string]bool // runs that a queue delivers once more, for NATS lost what was acknowledged
 	rotten bool            // records are unreadable
-	beyond bool            // NATS was told to remove one of these: nobody knows what it does then
+	beyond bool            // NATS was asked to remove one of these: what it does then is undefined
 	hidden map[string]bool // sessions of records that were not marked: nobody reads the history anew for them
 }
 
@@ -115,8 +115,8 @@ func (w *world) accept() {
 	for range 100 {
 		pause(context.Background(), time.Second)
 		removals := 0
-		look := func() time.Duration { removals = w.runs.removals; return 0 }
-		if w.loop.call(context.Background(), &act{key: "admin", do: look}) != nil {
+		check := func() time.Duration { removals = w.runs.removals; return 0 }
+		if w.loop.call(context.Background(), &act{key: "admin", do: check}) != nil {
 			return
 		}
 		c := w.coordinators[0]

@@ -127,8 +127,8 @@ func (o *oracle) refused(q request, key string, err error) {
 	}
 }
 
-// begun notes that an executor starts.
-func (o *oracle) begun(a *attempt) {
+// noteStart notes that an executor starts.
+func (o *oracle) noteStart(a *attempt) {
 	o.starts[a.Key]++
 	if first := o.first[a.SessionID]; a.Type == run.Resume && first == a.ID && !o.damaged[a.SessionID] {
 		o.fail("run %s was started, and its session has nothing to resume", a.ID)
@@ -149,7 +149,7 @@ func (o *oracle) heard(k *worker, b runnerapi.Heartbeat, c *coordinator, at time
 	}
 }
 
-// abandoned checks that a worker is told of an attempt only what is true.
+// abandoned checks that the reply to a worker's heartbeat is true.
 func (o *oracle) abandoned(a *attempt) {
 	if o.damaged[a.SessionID] || o.ended0(a.ID, a.Key) {
 		return
@@ -165,7 +165,7 @@ func (o *oracle) ended0(id, key string) bool {
 	return p == nil || o.world.runs.bySubject[subject.Ended(subject.Partition(p.session), id, key)] != 0
 }
 
-// taken checks that a worker is told only of records that exist.
+// taken checks that a worker gets only records that exist.
 func (o *oracle) taken(a *attempt, e entry) {
 	if !o.seen[e.Subject] {
 		o.fail("the worker of attempt %d of run %s was told that another record is there, and there is none: %s",
@@ -173,7 +173,7 @@ func (o *oracle) taken(a *attempt, e entry) {
 	}
 }
 
-// ended notes an end record that its worker was told is committed.
+// ended notes an end record whose commit its worker has seen.
 func (o *oracle) ended(a *attempt, e entry) {
 	end, _ := run.DecodeEnded(e.Body)
 	if !a.HasOutputSchema || end.Result != nil && string(end.Result.Data) == `{"ok":true}` {

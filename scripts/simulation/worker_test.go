@@ -210,7 +210,7 @@ func (a *attempt) run() {
 // begin notes that the executor starts.
 func (a *attempt) begin() {
 	a.claimed, a.started = true, time.Now()
-	a.worker.oracle.begun(a)
+	a.worker.oracle.noteStart(a)
 	if a.worker.up && !a.worker.runs.down {
 		a.worker.events[subject.RunEvents(a.SessionID, a.ID)]++
 	}
@@ -243,7 +243,7 @@ func (a *attempt) end(plan work) (entry, string) {
 	return entry{Subject: to, Body: body}, r.Nonce
 }
 
-// work is what a run's parameters tell the simulated executor.
+// work is what a run's parameters require of the simulated executor.
 type work struct {
 	Takes  int    `json:"takes"` // milliseconds
 	Fails  bool   `json:"fails,omitempty"`

@@ -167,7 +167,7 @@ func (w *world) holds(a *act) bool   { return w.chance(inFlight, a, 40) }
 func (w *world) crowded(a *act) bool { return w.chance(noBatches, a, 80) }
 func (w *world) deaf(a *act) bool    { return w.chance(deafness, a, 85) }
 
-// write appends to the log and tells those who follow it.
+// write appends to the log and wakes its followers.
 func (c *client) write(entries ...entry) (uint64, error) {
 	queued := c.runs.queuings
 	seq, err := c.runs.append(entries...)

@@ -53,7 +53,7 @@ func (o *oracle) written(c *client, entries []entry) {
 	}
 }
 
-// ambiguous is a time that two records tell differently.
+// ambiguous is a time that differs in two records.
 const ambiguous = "ambiguous"
 
 // begins notes a run's first record. Such a record or a claim may be on its way while its session is deleted, and then
