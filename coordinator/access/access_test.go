@@ -144,7 +144,7 @@ func TestFileIsReloaded(t *testing.T) {
 			}
 		}
 		if n := strings.Count(log.String(), "token file is invalid"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, log)
+			t.Errorf("reported %d times:\n%s", n, log)
 		}
 	}
 	if err := os.WriteFile(path, good, 0o600); err != nil {

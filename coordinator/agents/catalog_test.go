@@ -58,6 +58,6 @@ func TestOlderAgentRevisionIsIgnored(t *testing.T) {
 	unwatched.Put("thinker", nil, 0)
 	unwatched.Put("thinker", first, 1)
 	if k, ok := unwatched.Find("thinker"); !ok || k.Description != "first" {
-		t.Errorf("of a bucket that counts anew %q is known (%t), want first", k.Description, ok)
+		t.Errorf("of a bucket that counts from one again %q is known (%t), want first", k.Description, ok)
 	}
 }

@@ -157,7 +157,7 @@ func TestAFullDisk(t *testing.T) {
 	for range 3 {
 		l.Record(Entry{Action: RunCreate})
 	}
-	clocktest.Until(t, "it is told", func() bool {
+	clocktest.Until(t, "it is logged", func() bool {
 		return strings.Contains(log.text(), "audit entries lost") && strings.Contains(log.text(), "no space left")
 	})
 	path := filepath.Join(t.TempDir(), "audit")
@@ -179,7 +179,7 @@ func TestAFullDisk(t *testing.T) {
 	l.add(Entry{Action: "and again"})
 	l.flush()
 	if all := lines(t, path); len(all) != 3 {
-		t.Errorf("the gap is told again: %+v", all)
+		t.Errorf("the gap is reported again: %+v", all)
 	}
 	_ = f.Close()
 }

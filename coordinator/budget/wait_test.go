@@ -78,14 +78,14 @@ func TestWaiterBlocksOnlyItsOwnCaller(t *testing.T) {
 		if has := later(t.Context(), other, 6<<20, time.Minute); more() || small() || !has() {
 			t.Fatalf("mine %v, mine and small %v, another's %v", more(), small(), has())
 		}
-		large := later(t.Context(), b.Open("large"), 8<<20, time.Second) // gives up
+		large := later(t.Context(), b.Open("large"), 8<<20, time.Second) // times out
 		behind := later(t.Context(), b.Open("behind"), 2<<20, time.Minute)
 		if large() || behind() {
 			t.Errorf("large %v, behind it %v", large(), behind())
 		}
 		time.Sleep(2 * time.Second)
 		if large() || !behind() {
-			t.Errorf("given up: large %v, behind it %v", large(), behind())
+			t.Errorf("timed out: large %v, behind it %v", large(), behind())
 		}
 		mine.Empty()
 		if !more() || !small() {

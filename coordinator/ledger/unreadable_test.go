@@ -70,7 +70,7 @@ func TestAnUnreadableRecordIsReadAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.reads != tt.reads || !slices.Equal(r.verified, tt.verified) {
-				t.Errorf("read %d times, and the mark was told %v; want %d and %v", r.reads, r.verified, tt.reads,
+				t.Errorf("read %d times, and the mark got %v; want %d and %v", r.reads, r.verified, tt.reads,
 					tt.verified)
 			}
 		})

@@ -691,7 +691,7 @@ func TestTruncationCausesNoViolation(t *testing.T) {
 	}
 	s.truncate(uint64(n))
 	if r := s.close(time.Second); kinds(r) != "sum unknown_run" {
-		t.Errorf("an open run was cut: got %v, want it to be told", r.Wrong)
+		t.Errorf("an open run was cut: got %v, want it to be reported", r.Wrong)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestWaitBeyondTheEndOfTheStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := b.Seq()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // time for many looks
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // time for many lookups
 	defer cancel()
 	if err := b.Await(ctx, last+50); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a record that does not exist: got %v", err)

@@ -334,7 +334,7 @@ func TestDamagedCheckpointIsRefused(t *testing.T) {
 
 // Whoever adds a field must think of the checkpoint. An exported field of a saved type is in it, and checkpointVersion
 // is raised. Everything else is listed here: fields that savedRun, savedSession or savedEnd have instead, and fields
-// that load makes anew.
+// that load computes.
 func TestCheckpointHasEveryField(t *testing.T) {
 	for _, tt := range []struct {
 		of            any

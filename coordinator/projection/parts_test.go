@@ -2,7 +2,7 @@ package projection
 
 import "ao/nats/bus"
 
-// allParts is all parts in one, for tests that look at many.
+// allParts is all parts in one, for tests that use many.
 type allParts struct {
 	*Projection
 	*Index

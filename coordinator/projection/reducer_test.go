@@ -167,7 +167,7 @@ func TestRepetitionAndReplayChangeNothing(t *testing.T) {
 			agree(t, once)
 			again.apply(message(i+1, e))
 			again.apply(message(i+1, e))
-			if back := rng.IntN(i + 1); rng.IntN(3) == 0 { // a follower that begins anew
+			if back := rng.IntN(i + 1); rng.IntN(3) == 0 { // a follower that starts over
 				again.apply(message(back+1, records[back]))
 			}
 		}
@@ -303,7 +303,7 @@ func TestAWaitingAttemptMovesToAnotherQueue(t *testing.T) {
 	}
 	claimed := []entry{a.queued(1), a.claimed(1)}
 	if got, want := draw(reduced(t, append(claimed, other))), draw(reduced(t, claimed)); got != want {
-		t.Errorf("a begun attempt moved\n%s\nwant\n%s", got, want)
+		t.Errorf("a claimed attempt moved\n%s\nwant\n%s", got, want)
 	}
 }
 

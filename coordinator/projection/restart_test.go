@@ -91,7 +91,7 @@ func TestRestartReadsOnlyNewRecords(t *testing.T) {
 		t.Errorf("the run that ended: %+v %v", r, err)
 	}
 	if _, claimed, n := j.Counts(); claimed != 1 || n != 1 {
-		t.Errorf("%d begun, %d ended", claimed, n)
+		t.Errorf("got %d claimed, %d ended", claimed, n)
 	}
 	again := whole(j.reducer)
 	j.stop()

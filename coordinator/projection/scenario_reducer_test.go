@@ -86,7 +86,7 @@ func TestRepetitionReplayAndPermutationOfScenarios(t *testing.T) {
 		for i, e := range records {
 			once.apply(message(i+1, e))
 			again.apply(message(i+1, e))
-			if back := rng.IntN(i + 1); rng.IntN(3) == 0 { // a follower that begins anew
+			if back := rng.IntN(i + 1); rng.IntN(3) == 0 { // a follower that starts over
 				for n := back; n <= i; n++ {
 					again.apply(message(n+1, records[n]))
 				}

@@ -29,7 +29,7 @@ func (l *waitlist) in() (all []uint64) {
 	return all
 }
 
-// lined checks that every run that has not ended stands in the line that it belongs in, and nowhere else.
+// lined checks that every run that has not ended is in the waitlist that it belongs in, and in no other.
 func lined(t *testing.T, f *reducer) {
 	t.Helper()
 	n := 0
@@ -60,7 +60,7 @@ func lined(t *testing.T, f *reducer) {
 		n += length
 	}
 	if n != f.waiting+f.claimed {
-		t.Fatalf("%d runs stand in lines, %d have not ended", n, f.waiting+f.claimed)
+		t.Fatalf("%d runs are in waitlists, %d have not ended", n, f.waiting+f.claimed)
 	}
 }
 

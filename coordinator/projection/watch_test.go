@@ -80,7 +80,7 @@ func TestUnreadTruncationIsNoticed(t *testing.T) {
 			close(gate)
 			waiting, claimed, ended := follow(t, conn, Config{}).Counts()
 			if waiting+claimed != 0 || ended > 9 {
-				t.Fatalf("a new one has %d that wait, %d begun, %d ended", waiting, claimed, ended)
+				t.Fatalf("a new one has %d waiting, %d claimed, %d ended", waiting, claimed, ended)
 			}
 			natstest.Until(t, "it has what a new one has", func() bool {
 				w, b, e := j.Counts()
@@ -115,7 +115,7 @@ func TestALongSuspectedLossIsReported(t *testing.T) {
 			t.Errorf("when it was not so: %v", err)
 		}
 		if effects != HistoryConfirmed {
-			t.Errorf("nobody looks at what was left undone: %b", effects)
+			t.Errorf("nothing is woken for what was left undone: %b", effects)
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"ao/shared/run"
 )
 
-// all looks for everything that is due.
+// all scans for everything that is due.
 func all(now time.Time) WebhookQuery {
 	return WebhookQuery{
 		Now:      now,

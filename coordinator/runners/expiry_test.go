@@ -21,7 +21,7 @@ func TestPauseDoesNotExpireRunners(t *testing.T) {
 	id := coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a"))).RunnerID
 	long := time.Now().Add(-time.Hour)
 	c.Registry.SetLastHeard(id, long)
-	_ = expiry.New(c.Expiry.Config).Reconcile(t.Context()) // which nobody had look for long
+	_ = expiry.New(c.Expiry.Config).Reconcile(t.Context()) // which has not run for long
 	if _, known, _ := c.Registry.Heard(id, "one"); !known {
 		t.Error("it was removed")
 	}

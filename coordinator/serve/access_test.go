@@ -251,12 +251,12 @@ func TestPublicURL(t *testing.T) {
 		return over.APIURL, fmt.Sprint(g["api_url"])
 	}
 	if nats, http := register(s); nats != s.url || http != s.url {
-		t.Errorf("told %q and %q, want %q", nats, http, s.url)
+		t.Errorf("got %q and %q, want %q", nats, http, s.url)
 	}
 	s.get("/ready", "Host: ao.example.com").want(403)
 	s = start(t, func(c *serve.Config) { c.PublicURL = "https://ao.example.com/api" })
 	if nats, http := register(s); nats != "https://ao.example.com/api" || http != nats {
-		t.Errorf("told %q and %q", nats, http)
+		t.Errorf("got %q and %q", nats, http)
 	}
 	s.get("/ready", "Host: ao.example.com").want(200)
 }
@@ -316,7 +316,7 @@ func (m *minds) token(id string) string {
 func (m *minds) tokenOf(id string, attempt int) string {
 	m.t.Helper()
 	var q run.Queued
-	natstest.Until(m.t, id+" has begun", func() bool {
+	natstest.Until(m.t, id+" has started", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if len(m.had[id]) < attempt {

@@ -98,7 +98,7 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 	}
 	if now := s.get("/agents/poet").header.Get("ETag"); now != changed.header.Get("ETag") ||
 		now == first.header.Get("ETag") {
-		t.Errorf("its tag is %s, was told as %s, before %s", now, changed.header.Get("ETag"), first.header.Get("ETag"))
+		t.Errorf("its tag is %s, answered %s, before %s", now, changed.header.Get("ETag"), first.header.Get("ETag"))
 	}
 
 	for tag, want := range map[string]int{changed.header.Get("ETag"): 304, "W/" + changed.header.Get("ETag"): 304,

@@ -171,7 +171,7 @@ func TestAuditOfEveryEntryPoint(t *testing.T) {
 	s.stop()
 	raw, err := os.ReadFile(path)
 	if err != nil || strings.Contains(string(raw), secret) {
-		t.Errorf("%v; what was sent stands in the audit log: %s", err, raw)
+		t.Errorf("%v; what was sent is in the audit log: %s", err, raw)
 	}
 	for _, e := range record(t, path) {
 		if e.Action == audit.Read && e.Status < 400 {

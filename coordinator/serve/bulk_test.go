@@ -197,11 +197,11 @@ func TestWhatCannotBeRetriedIsReported(t *testing.T) {
 	}
 }
 
-// TestManyCallbacksAreRedelivered: those that were given up, by default.
+// TestManyCallbacksAreRedelivered: dead ones, by default.
 func TestManyCallbacksAreRedelivered(t *testing.T) {
 	t.Parallel()
 	var answer atomic.Int32
-	answer.Store(http.StatusGone) // which gives up at once
+	answer.Store(http.StatusGone) // which is dead at once
 	receiver := httptest.NewServer(
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(answer.Load())) }))
 	t.Cleanup(receiver.Close)
@@ -224,7 +224,7 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 		}
 		return n
 	}
-	natstest.Until(t, "three are given up", func() bool { return status(run.CallbackDead) == 3 })
+	natstest.Until(t, "three are dead", func() bool { return status(run.CallbackDead) == 3 })
 	s.post("/callbacks/redeliver", `{}`).want(400)
 	s.post("/callbacks/redeliver", `{"status":"delivered"}`).want(400)
 	if m := s.post("/callbacks/redeliver", `{"agent_name":"tool","expect":2}`).

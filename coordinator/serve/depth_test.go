@@ -108,7 +108,7 @@ func TestDepthOfCallbacks(t *testing.T) {
 		`"parent_session_id":"%s"}`, child.SessionID))
 	for id, depth := range map[string]int{child.RunID: 0, grandchild.RunID: 1} {
 		var r run.Run
-		natstest.Until(t, "its parent is told", func() bool {
+		natstest.Until(t, "its parent is called back", func() bool {
 			r = into[run.Run](s.get("/runs/"+id), 200)
 			return r.Callback != nil && r.Callback.Status == run.CallbackDelivered
 		})

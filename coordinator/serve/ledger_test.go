@@ -73,7 +73,7 @@ func TestTheLedger(t *testing.T) {
 	}
 
 	var r ledger.Report
-	natstest.Until(t, "all children are told of", func() bool {
+	natstest.Until(t, "all children are reported", func() bool {
 		r = audit()
 		return !r.OK || r.Callbacks.Owed == 3 && r.Callbacks.Delivered == 3 && r.Runs.Waiting == 1 &&
 			r.Runs.Running == 1

@@ -165,7 +165,7 @@ func TestMCPCancelledEarly(t *testing.T) {
 	first, ok := s.follow(ctx, "start_agent_session", `{"agent_name":"mind","prompt":"hold","wait_seconds":600}`)()
 	giveUp()
 	if !ok {
-		t.Fatal("nothing is told")
+		t.Fatal("no progress is sent")
 	}
 	list := into[struct{ Runs []run.Run }](s.get("/runs"), 200).Runs
 	if len(list) != 1 {
@@ -173,13 +173,13 @@ func TestMCPCancelledEarly(t *testing.T) {
 	}
 	if want := fmt.Sprintf("waiting for run %s of session %s", list[0].ID,
 		list[0].SessionID); first.Params.Message != want || first.Params.Progress != 1 {
-		t.Errorf("told %v %q, want %q", first.Params.Progress, first.Params.Message, want)
+		t.Errorf("got %v %q, want %q", first.Params.Progress, first.Params.Message, want)
 	}
 	ctx, giveUp = context.WithTimeout(t.Context(), 30*time.Second)
 	again, _ := s.follow(ctx, "get_agent_session_result", `{"session_id":"`+list[0].SessionID+`","wait_seconds":600}`)()
 	giveUp()
 	if !strings.Contains(again.Params.Message, "run "+list[0].ID+" of session "+list[0].SessionID) {
-		t.Errorf("the result is waited for: told %q", again.Params.Message)
+		t.Errorf("the result is waited for: got %q", again.Params.Message)
 	}
 }
 
@@ -210,10 +210,10 @@ func TestMCPNoProgressTwice(t *testing.T) {
 		cancel()
 		sorted := slices.Sorted(slices.Values(messages))
 		if once := slices.Compact(slices.Clone(sorted)); len(once) != len(sorted) {
-			t.Errorf("%s: told twice:\n%s", prompt, strings.Join(messages, "\n"))
+			t.Errorf("%s: sent twice:\n%s", prompt, strings.Join(messages, "\n"))
 		}
 		if len(messages) == 0 || !strings.HasPrefix(messages[0], "waiting for run ") {
-			t.Errorf("%s: told\n%s", prompt, strings.Join(messages, "\n"))
+			t.Errorf("%s: got\n%s", prompt, strings.Join(messages, "\n"))
 		}
 	}
 }

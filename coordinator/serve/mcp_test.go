@@ -362,13 +362,13 @@ func TestMCPProgress(t *testing.T) {
 		c := s.speak(version)
 		ctx, cancel := context.WithCancel(t.Context())
 		var calls sync.WaitGroup
-		calls.Go(func() { // goes on until it is given up
+		calls.Go(func() { // continues until it is cancelled
 			params := &mcp.CallToolParams{Name: "start_agent_session",
 				Arguments: json.RawMessage(`{"agent_name":"mind","prompt":"hold and tell"}`)}
 			params.SetProgressToken("of " + version)
 			_, _ = c.mcp.CallTool(ctx, params)
 		})
-		natstest.Until(t, "progress is told in "+version, func() bool {
+		natstest.Until(t, "progress is sent in "+version, func() bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return slices.Contains(c.messages, "system: I am at it") && slices.Contains(c.messages, "running") &&
@@ -400,7 +400,7 @@ func TestMCPProgressTakesAStreamSlot(t *testing.T) {
 	defer c.mu.Unlock()
 	if messages := strings.Join(c.messages, "\n"); strings.Contains(messages, "I am at it") ||
 		!strings.Contains(messages, "continues, for ") {
-		t.Errorf("told %s", messages)
+		t.Errorf("got %s", messages)
 	}
 }
 

@@ -47,7 +47,7 @@ func answerOf(c io.Reader) string {
 
 // TestSlowBodies: a caller that announces much, sends a part and stalls holds what came, no more than a share, and
 // keeps nobody else out.
-func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the process
+func TestSlowBodies(t *testing.T) { // alone: it measures the memory of the process
 	s := secure(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
 	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
 	runtime.GC()
@@ -91,7 +91,7 @@ func TestSlowBodies(t *testing.T) { // alone: it looks at the memory of the proc
 }
 
 // TestManyLargeBodies: whole ones are checked a few at a time; the others wait, or are refused with Retry-After.
-func TestManyLargeBodies(t *testing.T) { // alone: it looks at the memory of the process
+func TestManyLargeBodies(t *testing.T) { // alone: it measures the memory of the process
 	s := secure(t, func(c *serve.Config) { c.BodyMemory = 40 << 20 })
 	const checked = 200
 	s.post("/agents", `{"name":"tool","parameters_schema":{"type":"object"}}`, s.admin).want(201)
@@ -135,7 +135,7 @@ func TestManyLargeBodies(t *testing.T) { // alone: it looks at the memory of the
 }
 
 // TestManyReadersOfALargeBody: they are answered one after the other.
-func TestManyReadersOfALargeBody(t *testing.T) { // alone: it looks at the memory of the process
+func TestManyReadersOfALargeBody(t *testing.T) { // alone: it measures the memory of the process
 	s := start(t, func(c *serve.Config) { c.BodyMemory = 64 << 20 })
 	const size = 3 << 20
 	s.workAs(thinker("mind"), func(run.Queued) run.Outcome { return done(`1`) })

@@ -333,7 +333,7 @@ func TestExpiriesAndBackupAreExported(t *testing.T) {
 	if err := backup.RecordTime(t.Context(), s.nc, began); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "both are told", func() bool {
+	natstest.Until(t, "both are exported", func() bool {
 		p := metrictest.Get(t, exporter.URL)
 		return p.Sum("ao_token_expiry_timestamp_seconds") == float64(next.Unix()) &&
 			p.Sum("ao_backup_timestamp_seconds") == float64(began.Unix())

@@ -161,7 +161,7 @@ func asDescribed(t testing.TB, method, path string, g got) {
 }
 
 // TestOpenAPI: the document is there, says its version, and each of its schemas can be used. That answers are as it
-// says, asDescribed looks at in every test.
+// says, asDescribed checks in every test.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	learn(t)
@@ -172,7 +172,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for _, must := range []string{"/runs", "/runs/{id}/wait", "/sse/sessions", "/agents/{name}", "/mcp"} {
 		if _, ok := document.paths[must]; !ok {
-			t.Errorf("nothing is told of %s", must)
+			t.Errorf("nothing describes %s", must)
 		}
 	}
 	ids := map[string]string{}

@@ -116,7 +116,7 @@ func TestAnAgentIsPreviewed(t *testing.T) {
 	}
 	if want := "Be brief.\n\n## Required Output Format\n"; !strings.HasPrefix(text(p.SystemPrompt), want) ||
 		!strings.Contains(*p.SystemPrompt, `"<n>"`) {
-		t.Errorf("it is told %s", text(p.SystemPrompt))
+		t.Errorf("got the prompt %s", text(p.SystemPrompt))
 	}
 	if !strings.Contains(g.body, `"parameters_schema":{"properties":{"10":{},"2":{}}}`) {
 		t.Errorf("%s", g.body)

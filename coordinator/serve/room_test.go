@@ -23,7 +23,7 @@ func TestFullHistoryAcceptsNoRuns(t *testing.T) {
 	s.post("/agents", `{"name":"plain","description":"of a test"}`).want(201)
 	first := s.post("/runs", `{"agent_name":"plain","prompt":"x"}`).want(201)
 	var before map[string]any
-	for range 40 { // so much that the twentieth part of it is room for what is asked until the next look
+	for range 40 { // so much that the twentieth part of it is room for what comes until the next check
 		before = s.post("/runs", `{"agent_name":"plain","prompt":"`+strings.Repeat("x", 100<<10)+`"}`).want(201)
 	}
 	limit := func(bytes func(uint64) uint64) {
@@ -43,7 +43,7 @@ func TestFullHistoryAcceptsNoRuns(t *testing.T) {
 	var last got
 	var at time.Time
 	natstest.Until(t, "new runs are refused", func() bool {
-		if time.Since(at) > 100*time.Millisecond { // what is taken until the next look must not fill it
+		if time.Since(at) > 100*time.Millisecond { // what is accepted until the next check must not fill it
 			last, at = ask(), time.Now()
 		}
 		return last.status == 503

@@ -149,7 +149,7 @@ func TestTLS(t *testing.T) {
 	}
 	answer, err := s.bus.Request(t.Context(), subject.RunnerAPI(runnerapi.OpRegister), raw)
 	if err != nil || !strings.Contains(string(answer), `"api_url":"`+s.url+`"`) {
-		t.Errorf("it serves at %s, and workers are told %s (%v)", s.url, answer, err)
+		t.Errorf("it serves at %s, and workers get %s (%v)", s.url, answer, err)
 	}
 
 	if _, err := a.client(tls.VersionTLS11).Get(s.url + "/ready"); err == nil {
@@ -161,11 +161,11 @@ func TestTLS(t *testing.T) {
 	}
 	_, err = (&http.Client{Transport: &http.Transport{TLSClientConfig: believes}}).Get(s.url + "/ready")
 	if why := tlsroots.Explain(err); !strings.Contains(why, "AO_CA") {
-		t.Errorf("who does not know the authority is told %q (%v)", why, err)
+		t.Errorf("a client without the authority gets %q (%v)", why, err)
 	}
 	_, err = a.client(0).Get(strings.Replace(s.url, "127.0.0.1", "localhost", 1) + "/ready")
 	if why := tlsroots.Explain(err); !strings.Contains(why, "is for another name") {
-		t.Errorf("who uses another name is told %q (%v)", why, err)
+		t.Errorf("a client with another name gets %q (%v)", why, err)
 	}
 	plain, err := http.Get(strings.Replace(s.url, "https", "http", 1) + "/ready")
 	if err != nil {

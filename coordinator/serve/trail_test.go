@@ -147,9 +147,9 @@ func TestAFloodOfRefusals(t *testing.T) {
 	})
 	reads, _ := listed("read", "unknown")
 	if logouts, _ := listed("logout", "unknown"); reads+logouts < 1000 || reads+logouts > 1100 {
-		t.Errorf("%d refused reads and %d logouts of nobody are told", reads, logouts)
+		t.Errorf("%d refused reads and %d logouts without a login are listed", reads, logouts)
 	}
-	natstest.Until(t, "refusals of a token are told", func() bool {
+	natstest.Until(t, "refusals of a token are listed", func() bool {
 		n, _ := listed("agent.create", "the-read")
 		logins, _ := listed("login", "unknown")
 		return n == 3 && logins == 3

@@ -124,7 +124,7 @@ func TestATreeIsStopped(t *testing.T) {
 			}
 			for id, n := range map[string]int{top.SessionID: 1, child.SessionID: 1, grandchild.SessionID: 1} {
 				if got := into[run.Session](s.get("/sessions/"+id), 200); got.Runs != n {
-					t.Errorf("session %s has %d runs, want %d: nobody is told", id, got.Runs, n)
+					t.Errorf("session %s has %d runs, want %d: nobody is called back", id, got.Runs, n)
 				}
 			}
 			s.verified()
@@ -216,7 +216,7 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 		t.Helper()
 		if r := s.until(r.RunID, run.Stopped); r.RunnerID != "" || r.StartedAt != nil || r.Error == nil ||
 			r.Error.Code != "stopped" {
-			t.Errorf("%s was begun: %s", r.ID, marshal(t, r))
+			t.Errorf("%s was started: %s", r.ID, marshal(t, r))
 		}
 	}
 	another := s.another()
@@ -230,7 +230,7 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 	}
 	s.until(top.RunID, run.Stopped)
 	// The stop covers the root's tree only: the session above it is called back.
-	natstest.Until(t, "who is above it is told", func() bool {
+	natstest.Until(t, "the session above it is called back", func() bool {
 		r := into[run.Run](s.get("/runs/"+top.RunID), 200)
 		return r.Callback != nil && r.Callback.Status == run.CallbackDelivered
 	})
@@ -248,7 +248,7 @@ func TestAStoppedTreeStaysStopped(t *testing.T) {
 	s.until(later.RunID, run.Running)
 	stopped(s, s.submit(under(child.SessionID, ""))) // which was stopped for itself
 	if r := into[run.Session](s.get("/sessions/"+top.SessionID), 200); r.Runs != 2 {
-		t.Errorf("the root has %d runs, want 2: it was told of something", r.Runs)
+		t.Errorf("the root has %d runs, want 2: it was called back", r.Runs)
 	}
 	// stopped before; a later run of its session is no business of it
 	s.post("/runs/"+top.RunID+"/stop", `{"tree":true}`).want(200)

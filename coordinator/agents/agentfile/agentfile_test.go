@@ -62,7 +62,7 @@ func TestConcurrentEditIsKept(t *testing.T) {
 		return nil
 	}})
 	if got := read(t, at); err != nil || got != `{"name":"x","tags":["new"],"description":"d"}` || edits != 2 {
-		t.Errorf("%v, after %d looks %s", err, edits, got)
+		t.Errorf("%v, after %d edits got %s", err, edits, got)
 	}
 	_, err = Change(t.Context(), dir, at, described("e"), Check{After: anything, Before: func(agent.Blueprint) error {
 		edits++
@@ -70,7 +70,7 @@ func TestConcurrentEditIsKept(t *testing.T) {
 		return nil
 	}})
 	if fault.KindOf(err) != fault.Conflict || edits != 2+tries {
-		t.Errorf("an editor without rest: %v after %d looks", err, edits)
+		t.Errorf("an editor without a pause: %v after %d edits", err, edits)
 	}
 	put(t, at, `{"name":"x",`)
 	_, err = Change(t.Context(), dir, at, described("e"), Check{anything, anything})

@@ -76,7 +76,7 @@ func TestNoRunStartsBeforeFailuresAreStored(t *testing.T) {
 			c := &Controller{Log: slog.New(slog.DiscardHandler), Lease: time.Second, Mark: h, History: h, Evidence: h}
 			err := c.Reconcile(t.Context())
 			if (err != nil) != (len(tt.refusals) > 0) {
-				t.Fatalf("the first look: %v", err)
+				t.Fatalf("the first call: %v", err)
 			}
 			tt.between(h)
 			h.listening = time.Minute

@@ -27,7 +27,7 @@ func TestPauseDoesNotExpireRuns(t *testing.T) {
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
 	natstest.Until(t, "it is seen to wait", func() bool { return c.Dispatch.Paused(id, time.Hour) })
 	var first time.Time
-	natstest.Until(t, "the next look and one more", func() bool {
+	natstest.Until(t, "the next scan and one more", func() bool {
 		last := c.Dispatch.Swept()
 		if first.IsZero() && time.Since(last) < time.Minute {
 			first = last
@@ -151,7 +151,7 @@ func TestRunnerThatRegistersAfterTheLookup(t *testing.T) {
 	ends := &endings{unwritable: unwritable{records: c.Dispatch.Records}}
 	alone := &dispatch.Controller{History: c.Dispatch.History, Fleet: late{everywhere{c.Dispatch.Fleet}},
 		NoMatch: time.Second, Records: ends, Log: natstest.Log(t)}
-	for range 2 { // the first look begins to wait
+	for range 2 { // the first scan starts to wait
 		if err := alone.Reconcile(t.Context()); err != nil {
 			t.Fatal(err)
 		}

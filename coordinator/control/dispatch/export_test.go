@@ -22,7 +22,7 @@ func (c *Controller) Swept() time.Time {
 	return c.sweptAt
 }
 
-// Paused has a run that was seen to wait have waited for so long, without a look since then.
+// Paused makes a run that was seen waiting have waited for so long, without a scan since then.
 func (c *Controller) Paused(run string, d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,13 +36,13 @@ func TestSameKeyIsNotDoneConcurrently(t *testing.T) {
 		first <- nil
 		synctest.Wait()
 		if idle.Load() != 1 || p.Free("") != 1 || !p.Go(t.Context(), "a", "", block(first)) {
-			t.Errorf("told %d times, %d free", idle.Load(), p.Free(""))
+			t.Errorf("idle called %d times, %d free", idle.Load(), p.Free(""))
 		}
 		first <- nil
 		second <- nil
 		p.Wait()
 		if idle.Load() != 3 || len(p.Busy()) != 0 {
-			t.Errorf("told %d times, busy: %v", idle.Load(), p.Busy())
+			t.Errorf("idle called %d times, busy: %v", idle.Load(), p.Busy())
 		}
 	})
 }

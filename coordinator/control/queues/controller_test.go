@@ -113,7 +113,7 @@ func TestConsumersWithoutAQueueAreRemoved(t *testing.T) {
 	names.Sweep(t.Context())
 	all, err := c.Bus.ListTaskQueues(t.Context())
 	if err != nil || !slices.Contains(all, orphan) || orphans[orphan].IsZero() {
-		t.Fatalf("the first look left %q, %v, and notes %v", all, err, orphans)
+		t.Fatalf("the first scan left %q, %v, and notes %v", all, err, orphans)
 	}
 	if !orphans[kept].IsZero() || !orphans[base].IsZero() {
 		t.Errorf("it notes %v", orphans)

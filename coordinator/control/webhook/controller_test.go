@@ -340,7 +340,7 @@ func TestHangingReceiverLeavesSlotsForOthers(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	many(t, c, r, 40, hanging.URL)
-	natstest.Until(t, "the silent one has its share", func() bool { return hangs.Load() >= webhook.HostTries })
+	natstest.Until(t, "the hanging one has its share", func() bool { return hangs.Load() >= webhook.HostTries })
 	for _, id := range many(t, c, r, 5, to.url) {
 		natstest.Until(t, "the other is delivered",
 			func() bool { return stateOf(t, c, id).Status == run.CallbackDelivered })

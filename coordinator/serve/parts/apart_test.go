@@ -48,10 +48,11 @@ func TestASlowStoreDelaysNoCallback(t *testing.T) {
 	}
 
 	f.end(active(t, c, child.RunID, "is begun", isQueued), results("from below"))
-	natstest.Until(t, "the parent is told", func() bool { return f.call(child.RunID).Status == run.CallbackDelivered })
+	natstest.Until(t, "the parent is called back",
+		func() bool { return f.call(child.RunID).Status == run.CallbackDelivered })
 	f.report(active(t, c, checked.RunID, "is begun", isQueued), data(`{"n":1}`))
 	natstest.Until(t, "the result is checked", func() bool { return c.History.Ended(checked.RunID) })
-	natstest.Until(t, "the silent runner is removed", func() bool {
+	natstest.Until(t, "the expired runner is removed", func() bool {
 		_, there := c.Registry.Runner(expired)
 		return !there
 	})

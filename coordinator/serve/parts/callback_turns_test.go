@@ -24,7 +24,7 @@ func TestAQueueThatIsDeletedWithARunInItComesBack(t *testing.T) {
 	if err := c.bus.DeleteTaskQueue(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
-	natstest.Until(t, "the run can be delivered again, and runners are told", func() bool {
+	natstest.Until(t, "the run can be delivered again, and runners get the queue", func() bool {
 		s, err := c.bus.TaskQueueState(t.Context(), queue)
 		_, known := c.Queues.Want(queue)
 		return err == nil && s.Pending == 1 && known

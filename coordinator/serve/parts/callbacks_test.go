@@ -94,7 +94,7 @@ func (f fixture) prompt(id string) string {
 	return p.Prompt
 }
 
-// call is where the callback of a run stands.
+// call is the state of a run's callback.
 func (f fixture) call(id string) run.CallbackState {
 	f.Helper()
 	r, err := f.c.Show(f.Context(), id)
@@ -151,7 +151,7 @@ func TestAnIdleParentIsCalledBackAtOnce(t *testing.T) {
 			}
 			f.ends(turn.Spec.ID, results("noted"))
 			if open := f.c.History.Open(parent.SessionID); len(open) != 0 {
-				t.Errorf("told twice: %+v", open)
+				t.Errorf("called back twice: %+v", open)
 			}
 		})
 	}
@@ -301,7 +301,7 @@ func TestAParentThatFailedAndIsResumed(t *testing.T) {
 	f.claim(again.RunID)
 	f.ends(child.RunID, results("child"))
 	if err := f.c.DeleteSession(t.Context(), child.SessionID); fault.KindOf(err) != fault.Conflict {
-		t.Errorf("a child is deleted whose parent is yet to be told: %v", err)
+		t.Errorf("a child is deleted whose parent is yet to be called back: %v", err)
 	}
 	a, _ := f.c.History.Active(again.RunID)
 	f.end(a, results("ok"))
@@ -460,7 +460,7 @@ func TestAHundredChildren(t *testing.T) {
 	}
 	for id, n := range callback {
 		if n != 1 {
-			t.Errorf("child %s was told %d times", id, n)
+			t.Errorf("child %s was reported %d times", id, n)
 		}
 	}
 	if open := f.c.History.Open(parent.SessionID); len(open) != 0 || turns > 20 {

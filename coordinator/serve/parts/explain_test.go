@@ -164,7 +164,7 @@ func TestExplainManyAttempts(t *testing.T) {
 	steps, last := story(e)
 	if len(failed) != 20 || !failed["try 1 "] || !failed["try 2 "] || !failed["try 13"] || failed["try 12"] ||
 		!failed["try 30"] {
-		t.Errorf("told of: %v", failed)
+		t.Errorf("shown: %v", failed)
 	}
 	if strings.Count(steps, "left_out") != 1 || last["left_out"] != "the steps between the first attempts and "+
 		"attempt 13" || e.WaitsFor.Reason != "retry_pause" {
@@ -201,7 +201,7 @@ func TestExplainAnAttemptAboveItsVersion(t *testing.T) {
 			t.Errorf("claimed in version %d: %s: %q", claims, steps, why)
 		}
 		if claims != run.Version && last["claimed"] != "" {
-			t.Errorf("a record that is not read is told: %q", last["claimed"])
+			t.Errorf("a record that is not read is shown: %q", last["claimed"])
 		}
 	}
 }

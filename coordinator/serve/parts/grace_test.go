@@ -219,7 +219,7 @@ func upgradeWithAnotherDefinition(t *testing.T, drains bool) {
 	}
 	finish(t, c, claim(t, c, same, two))
 	if now, ok := c.History.Active(claimed.Spec.ID); !ok || now.Spec.Owner != claimed.Spec.Owner || now.Claim == nil {
-		t.Errorf("what was begun: %+v", now)
+		t.Errorf("the claimed run: %+v", now)
 	}
 	finish(t, c, claimed)
 	late := start(t, natstest.Open(t, s), Config{}) // who reads it all later says the same

@@ -30,7 +30,7 @@ func TestHeartbeatRenewsProvenAttempts(t *testing.T) {
 	}
 	for _, key := range append(keysOf(made), waits.Key) {
 		natstest.Until(t, fmt.Sprintf("nobody was heard to have %q", key), func() bool {
-			// each time: a look that comes late listens anew
+			// each time: a late scan starts to listen again
 			c.Hearing.Restart("long ago", time.Now().Add(-2*time.Hour))
 			_, _, known := c.Hearing.Of(key)
 			return !known && c.Hearing.NotHeard(key)

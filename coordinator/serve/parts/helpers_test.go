@@ -95,7 +95,7 @@ func echo(name string) agent.Blueprint {
 	return agent.Blueprint{Name: name, Type: run.Procedural, Command: "./" + name, Status: agent.Active}
 }
 
-// register tries again where a slow machine makes a process that is gone look alive, or another registration came
+// register tries again where a slow machine makes a dead process look alive, or another registration came
 // between.
 func register(t testing.TB, c *Coordinator, r runnerapi.Runner) (reg runnerapi.Registered) {
 	t.Helper()

@@ -68,15 +68,15 @@ func TestIdleSessions(t *testing.T) {
 	is(good.SessionID, "idle")
 	heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "another process", Idle: nil})
 	is(good.SessionID, "idle")
-	natstest.Until(t, "a silent runner has nothing idle",
+	natstest.Until(t, "a stale runner has nothing idle",
 		func() bool { return slices.Equal(shows(good.SessionID), []string{"finished"}) })
 	if reply := heartbeatOf(good.SessionID, "ses_unknown"); reply.Forget != nil {
-		t.Errorf("told to forget %v", reply.Forget)
+		t.Errorf("asked to forget %v", reply.Forget)
 	}
 	if err := c.DeleteSession(t.Context(), good.SessionID); err != nil {
 		t.Fatal(err)
 	}
 	// and the worker that it may end the process
-	natstest.Until(t, "the runner is told of the deletion",
+	natstest.Until(t, "the runner learns of the deletion",
 		func() bool { return slices.Equal(heartbeatOf(good.SessionID).Forget, []string{good.SessionID}) })
 }

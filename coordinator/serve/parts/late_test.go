@@ -58,10 +58,10 @@ func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 		})
 	}
 	if state, err := f.c.bus.State(t.Context()); err != nil || state.First <= over.ClaimSeq {
-		t.Fatalf("the claim stands: history begins with record %d, %v", state.First, err)
+		t.Fatalf("the claim exists: history begins with record %d, %v", state.First, err)
 	}
 	if m, err := f.c.bus.Last(t.Context(), late); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("the late record stands as record %d, %v", m.Seq, err)
+		t.Errorf("the late record exists as record %d, %v", m.Seq, err)
 	}
 	want := seen(t, f.c.History.Lists)
 	for reader, j := range map[string]*projection.Lists{"the other coordinator": other.History.Lists,

@@ -33,7 +33,7 @@ func TestIdempotencyKeyOutlivesItsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, there := c.History.Active(first.RunID); there || again.RunID != first.RunID {
-			t.Fatalf("%s: got %s again after %s; it is begun anew: %t", when, again.RunID, first.RunID, there)
+			t.Fatalf("%s: got %s again after %s; it is started again: %t", when, again.RunID, first.RunID, there)
 		}
 		_, err := c.Show(t.Context(), again.RunID)
 		wantCode(t, err, "no_longer_kept")

@@ -67,7 +67,7 @@ func TestAPrefixOfACallback(t *testing.T) {
 			t.Errorf("the turn says %s", prompt)
 		}
 		p.ends(turn.Spec.ID, results("noted"))
-		natstest.Until(t, "the child is told of", func() bool {
+		natstest.Until(t, "the child is reported", func() bool {
 			got := p.call(child.RunID)
 			return got.Status == run.CallbackDelivered && got.RunID == turn.Spec.ID
 		})
@@ -139,9 +139,9 @@ func TestAPrefixOfACallbackInAStoppedTree(t *testing.T) {
 		if _, err := p.c.StopSession(t.Context(), top.SessionID, sessions.Stop{Tree: true}); err != nil {
 			t.Fatal(err)
 		}
-		p.k = 0 // the list stands
+		p.k = 0 // the list is committed
 		p.write(records, nil)
-		natstest.Until(t, "nobody is to be told of the child",
+		natstest.Until(t, "no callback of the child is pending",
 			func() bool { return p.call(child.RunID).Status == run.CallbackSuppressed })
 		natstest.Until(t, "a record says so", func() bool {
 			all, err := p.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID),
@@ -177,7 +177,7 @@ func TestALargeListIsTaken(t *testing.T) {
 	}
 	turn, err := f.c.Telling.Prepare(t.Context(), o)
 	if err != nil || turn.Reported != 1000 || len(turn.Records[1].Body) < run.MaxInline*9/10 {
-		t.Fatalf("%d children are told in %d bytes: %v", turn.Reported, len(turn.Records[1].Body), err)
+		t.Fatalf("%d children are reported in %d bytes: %v", turn.Reported, len(turn.Records[1].Body), err)
 	}
 	if _, err := f.c.records.AppendBatch(t.Context(), turn.Records...); err != nil {
 		t.Errorf("a list of %d bytes: %v", len(turn.Records[0].Body), err)

@@ -15,7 +15,7 @@ import (
 	"ao/shared/run"
 )
 
-// anew is a projection that reads what the stream holds now.
+// anew is a projection that reads what the stream has now.
 func anew(t testing.TB, c *Coordinator) *projection.Lists {
 	t.Helper()
 	j := projection.New(c.bus, projection.Config{Log: natstest.Log(t), Key: c.keys.Of})
@@ -78,7 +78,7 @@ func TestADeletedParentsChildrenAreTheSameForAll(t *testing.T) {
 		}
 	}
 	if got, want := seen(t, anew(t, f.c)), seen(t, f.c.History.Lists); got != want {
-		t.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
+		t.Errorf("a new projection has\n%s\nwant\n%s", got, want)
 	}
 	lists, err := f.c.bus.Records(t.Context(), subject.Callback(subject.Partition(parent.SessionID), parent.SessionID,
 		"*", 0), 0, 10)
@@ -102,7 +102,7 @@ func TestAFailedDeletionLeavesNoRecord(t *testing.T) {
 	first := f.start("")
 	f.ends(first.RunID, results("done"))
 	part := subject.Partition(first.SessionID)
-	for range 200 { // until a run comes in between the look and the record
+	for range 200 { // until a run comes in between the lookup and the record
 		resumed := make(chan runs.Accepted, 1)
 		go func() {
 			a, err := f.c.Submit(t.Context(), []byte(`{"session_id":"`+first.SessionID+`","type":"resume_session",`+

@@ -96,10 +96,10 @@ func TestStaleCoordinatorKeepsASuccessor(t *testing.T) {
 	c.Registry.Put(id, nil, 0)
 	c.Registry.Put(id, old, 1) // as if the news had not come
 	if r := heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "two"}); r.Superseded || !r.Known {
-		t.Errorf("the new process is told %+v", r)
+		t.Errorf("the new process gets %+v", r)
 	}
 	if r := heartbeat(t, c, runnerapi.Heartbeat{RunnerID: id, Instance: "one"}); !r.Superseded {
-		t.Errorf("the old process is told %+v", r)
+		t.Errorf("the old process gets %+v", r)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestASuccessorLeavesWhatItsPredecessorFinishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.History.Ended(a.Spec.ID) {
-		t.Error("its run was given up")
+		t.Error("its run was abandoned")
 	}
 }
 
@@ -153,7 +153,7 @@ func TestASuccessorLeavesWhatASlowPredecessorFinishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c.History.Ended(a.Spec.ID) {
-		t.Error("its run was given up")
+		t.Error("its run was abandoned")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestSuccessorAbandonsWhatACrashLeft(t *testing.T) {
 	register(t, c, before)
 	a := claim(t, c, submit(t, c, `{"agent_name":"a"}`, "").RunID, before)
 	register(t, c, runner("two", echo("a")))
-	natstest.Until(t, "the old attempt is given up", func() bool { return c.History.Ended(a.Spec.ID) })
+	natstest.Until(t, "the old attempt is abandoned", func() bool { return c.History.Ended(a.Spec.ID) })
 }
 
 // Only one definition of a name at a time, also where the owner itself comes back with another one and a replica has

@@ -221,7 +221,7 @@ func TestCompletionByTheWorkerFails(t *testing.T) {
 	_, prompt := f.turn(parent.SessionID)
 	if !strings.Contains(prompt, `status="failed"`) || !strings.Contains(prompt, "The runner itself reported") ||
 		strings.Contains(prompt, `"n"`) {
-		t.Errorf("the parent is told %s", prompt)
+		t.Errorf("the parent gets %s", prompt)
 	}
 	events, _, err := f.c.Events(t.Context(), a.SessionID, "", 0)
 	raw, _ := json.Marshal(events)

@@ -77,7 +77,7 @@ func TestAnUnclaimedTurnCallsNobodyBack(t *testing.T) {
 	}
 	turn, _ = f.turn(middle.SessionID)
 	if open := f.c.History.Open(top.SessionID); len(open) != 0 {
-		t.Errorf("the top was told of a turn that did nothing: %s", f.prompt(open[0].Spec.ID))
+		t.Errorf("the top was called back for a turn that did nothing: %s", f.prompt(open[0].Spec.ID))
 	}
 	f.ends(turn.Spec.ID, results("second"))
 	if _, prompt := f.turn(top.SessionID); !strings.Contains(prompt, "second") {
@@ -163,7 +163,7 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 	ending, cancel := context.WithCancel(t.Context()) // the coordinator ends while it calls a parent back
 	cancel()
 	if turn, err := f.c.Telling.Prepare(ending, o); err == nil {
-		t.Errorf("%d children are told by who is ending", turn.Reported)
+		t.Errorf("%d children are reported by an ending coordinator", turn.Reported)
 	}
 }
 

@@ -29,7 +29,7 @@ func talker(t testing.TB, c *Coordinator) runnerapi.Runner {
 	return r
 }
 
-// A deletion that came while something ran is not honoured; it must not stand in the way of the next one.
+// A deletion that came while something ran is not honoured; it must not block the next one.
 func TestASessionCanBeDeletedAfterAFailedDeletion(t *testing.T) {
 	c := start(t, natstest.Bus(t), Config{})
 	r := talker(t, c)

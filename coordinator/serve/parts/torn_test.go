@@ -119,7 +119,7 @@ func TestALateEndRecordIsNotInTheWay(t *testing.T) {
 		t.Fatal(err)
 	}
 	act := f.claim(lost.Run)
-	natstest.Until(t, "the run is given up", func() bool {
+	natstest.Until(t, "the run is abandoned", func() bool {
 		return f.c.ends.FailLost(t.Context(), act, "test") == nil && f.c.History.Ended(lost.Run)
 	})
 }
@@ -139,7 +139,7 @@ func TestAnEarlyEndRecordIsNotInTheWay(t *testing.T) {
 	putEnd(1, run.Failed)
 	active(t, f.c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 	second := f.claim(id)
-	natstest.Until(t, "the run is given up", func() bool {
+	natstest.Until(t, "the run is abandoned", func() bool {
 		return f.c.ends.FailLost(t.Context(), second, "test") == nil && f.c.History.Ended(id)
 	})
 	if r, err := f.c.Show(t.Context(), id); err != nil || r.Status != run.Failed || r.Attempt != 2 {
@@ -231,10 +231,11 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				t.Error("nobody was heard for a moment only, and its queue is made again")
 			}
 			if err := c.reads.CatchUp(t.Context()); err != nil || c.History.Ended(id) {
-				t.Errorf("nobody was heard for a moment only, and it is given up: %v", err)
+				t.Errorf("nobody was heard for a moment only, and it is abandoned: %v", err)
 			}
 			if !tt.has {
-				natstest.Until(t, "it is given up", func() bool { recreate(2 * time.Hour); return c.History.Ended(id) })
+				natstest.Until(t, "it is abandoned",
+					func() bool { recreate(2 * time.Hour); return c.History.Ended(id) })
 				if got, err := c.Show(t.Context(), id); err != nil || got.Status != run.Failed || got.Attempt != 2 ||
 					got.Error == nil || got.Error.Code != run.CodeDisconnected {
 					t.Errorf("%+v %v", got, err)
@@ -263,7 +264,7 @@ func TestEmptyProjectionRemovesNothing(t *testing.T) {
 	put(t, b, subject.Accepted(part, session, accepted), run.Accepted{})
 	for id, want := range map[string]bool{queued: true, accepted: true, none: false} {
 		if got, err := blank.torn.Exists(t.Context(), id, session); got != want || err != nil {
-			t.Errorf("%s stands: %t %v", id, got, err)
+			t.Errorf("%s exists: %t %v", id, got, err)
 		}
 	}
 }

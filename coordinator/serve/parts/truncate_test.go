@@ -90,7 +90,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 		f.ends(next.RunID, results("and more"))
 		callback, prompt := f.turn(parent.SessionID)
 		if !strings.Contains(prompt, `count="2"`) || callback.QueuedSeq == 0 {
-			t.Errorf("the parent is told %s", prompt)
+			t.Errorf("the parent gets %s", prompt)
 		}
 		if m, err := f.c.bus.Get(t.Context(), callback.QueuedSeq); err != nil ||
 			!strings.Contains(string(m.Body), "model of "+parent.SessionID) {
@@ -110,7 +110,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 	})
 }
 
-// passes begins and ends a run as a worker does; it may be truncated before anybody looks.
+// passes claims and ends a run as a worker does; it may be truncated before anybody reads it.
 func (f fixture) passes(a runs.Accepted) {
 	var at projection.Active
 	natstest.Until(f.T, a.RunID+" is queued", func() (ok bool) {
@@ -131,12 +131,12 @@ func (f fixture) passes(a runs.Accepted) {
 	}
 }
 
-// sameForAll compares what the coordinator shows with what a projection shows that reads the stream anew.
+// sameForAll compares what the coordinator shows with what a projection shows that reads the stream again.
 func (f fixture) sameForAll() {
 	f.Helper()
 	// one that was cut off may have truncated the stream and not the projection
 	f.c.retained.Truncate(f.Context(), retention.Step)
 	if got, want := seen(f.T, anew(f.T, f.c)), seen(f.T, f.c.History.Lists); got != want {
-		f.Errorf("who reads anew sees\n%s\nwant\n%s", got, want)
+		f.Errorf("a new projection has\n%s\nwant\n%s", got, want)
 	}
 }
