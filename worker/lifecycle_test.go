@@ -210,7 +210,7 @@ func TestSuperseded(t *testing.T) {
 	})
 	w.wait(t, errSuperseded)
 	if !cut.Load() {
-		t.Error("its executor goes on")
+		t.Error("its executor continues")
 	}
 	s.with(func() {
 		if len(s.farewells) > 0 {

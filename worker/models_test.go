@@ -62,7 +62,7 @@ func TestModels(t *testing.T) {
 				got += " " + string(raw)
 			}
 			if !strings.HasPrefix(got, tt.want) || began.Load() != (e.Status == run.Completed) {
-				t.Errorf("got  %s (begun: %v)\nwant %s", got, began.Load(), tt.want)
+				t.Errorf("got  %s (started: %v)\nwant %s", got, began.Load(), tt.want)
 			}
 		})
 	}

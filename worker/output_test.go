@@ -327,7 +327,7 @@ func TestInvalidInput(t *testing.T) {
 	b := natstest.Bus(t)
 	s := newFakeCoordinator(t, b)
 	start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-		t.Error("it was begun")
+		t.Error("it was started")
 		return completed("1")
 	})
 	for _, tt := range []struct{ blueprint, parameters, want string }{

@@ -117,7 +117,7 @@ func TestStateIsNoExecutorSession(t *testing.T) {
 	q := s.enqueue(addToState())
 	s.waitEnded(q)
 	if e := s.waitEnded(s.enqueue(s.nextTurn(q), addToState())); answer(e) != `""` {
-		t.Errorf("the next run is told of the session %s", answer(e))
+		t.Errorf("the next run got the session %s", answer(e))
 	}
 }
 

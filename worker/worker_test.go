@@ -103,7 +103,7 @@ func TestExecutedOnce(t *testing.T) {
 	})
 	for id, n := range starts {
 		if n.Load() != 1 {
-			t.Errorf("run %s begun %d times", id, n.Load())
+			t.Errorf("run %s started %d times", id, n.Load())
 		}
 	}
 	if n := w1.counts.claimed.Load() + w2.counts.claimed.Load(); n != 60 {
@@ -195,7 +195,7 @@ func TestClaimWhileNATSRestarts(t *testing.T) {
 		}
 	}
 	if n, claimed := starts.Load(), w.counts.claimed.Load(); int(n) != len(all) || uint64(n) != claimed {
-		t.Errorf("%d runs, %d begun, %d claimed", len(all), n, claimed)
+		t.Errorf("got %d runs, %d started, %d claimed", len(all), n, claimed)
 	}
 }
 
@@ -430,7 +430,7 @@ func TestLargeBodies(t *testing.T) {
 			return err == nil && l.AckPending == 1
 		})
 		if _, ok := s.claim(q); ok {
-			t.Error("begun without its input")
+			t.Error("started without its input")
 		}
 		s.with(func() { s.partErr = nil })
 		if e := s.waitEnded(q); e.Status != run.Completed {

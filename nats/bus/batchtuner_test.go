@@ -40,7 +40,7 @@ func TestWorseModeIsTriedLessAndLess(t *testing.T) {
 	} {
 		tried, batches := p.crowd(&now, tt.long, tt.alone, tt.batched)
 		if tried < tt.atLeast || tried > tt.most || batches != tt.batches {
-			t.Errorf("%s: batches were begun %d times, want %d to %d; taken in the end: %v, want %v", tt.why, tried,
+			t.Errorf("%s: batches were tried %d times, want %d to %d; taken in the end: %v, want %v", tt.why, tried,
 				tt.atLeast, tt.most, batches, tt.batches)
 		}
 	}
@@ -63,7 +63,7 @@ func TestMarginallyBetterModeIsNotChosen(t *testing.T) {
 	var p batchTuner
 	now := time.Unix(1e9, 0)
 	if tried, batches := p.crowd(&now, 5*time.Minute, 10000, 10500); batches || tried > 8 {
-		t.Errorf("batches that are a twentieth better were begun %d times, and are taken in the end: %v", tried,
+		t.Errorf("batches that are a twentieth better were tried %d times, and are taken in the end: %v", tried,
 			batches)
 	}
 }

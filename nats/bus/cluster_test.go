@@ -129,7 +129,7 @@ func TestConcurrentAppendsOverALeaderChange(t *testing.T) {
 	stands := map[string]bus.Message{}
 	for _, m := range all {
 		if _, twice := stands[m.Subject]; twice {
-			t.Errorf("%s stands twice", m.Subject)
+			t.Errorf("%s exists twice", m.Subject)
 		}
 		stands[m.Subject] = m
 	}
@@ -139,7 +139,7 @@ func TestConcurrentAppendsOverALeaderChange(t *testing.T) {
 	for n, who := range winners {
 		m := stands[ended(n)]
 		if len(who) != 1 || string(m.Body) != who[0] || m.Seq != wins[n] {
-			t.Errorf("%d was won by %v at %d; what stands is %q at %d", n, who, wins[n], m.Body, m.Seq)
+			t.Errorf("%d was won by %v at %d; the stream has %q at %d", n, who, wins[n], m.Body, m.Seq)
 		}
 	}
 }
@@ -247,11 +247,11 @@ func TestLeaderChangeIsShort(t *testing.T) {
 		func() *natstest.Process { return c.Leader(subject.Runs) },
 	} {
 		before := runs.Load()
-		natstest.Until(t, "all goes on", func() bool { return runs.Load() > before+30 })
+		natstest.Until(t, "all continues", func() bool { return runs.Load() > before+30 })
 		p := victim()
 		p.Kill()
 		before = runs.Load()
-		natstest.Until(t, "all goes on without it", func() bool { return runs.Load() > before+30 })
+		natstest.Until(t, "all continues without it", func() bool { return runs.Load() > before+30 })
 		p.Start()
 		c.Current()
 	}

@@ -347,7 +347,7 @@ func TestPackedEventsAreAllThereOnceAndInOrder(t *testing.T) {
 	}
 	for n, is := range got {
 		if is != n {
-			t.Fatalf("event %d stands where %d is due", is, n)
+			t.Fatalf("got event %d, want %d", is, n)
 		}
 	}
 	if len(got) != all {

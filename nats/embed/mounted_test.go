@@ -75,7 +75,7 @@ func TestMountedMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := b.AppendBatch(t.Context(), pair("anew")...); err != nil {
-				t.Errorf("in a stream that was made anew: %v", err)
+				t.Errorf("in a recreated stream: %v", err)
 			}
 		})
 	}
@@ -93,7 +93,7 @@ func tooLarge(t *testing.T, b *bus.Bus) {
 		t.Errorf("a batch that is too large for the memory: %v", err)
 	}
 	if _, err := b.Last(t.Context(), large[0].Subject); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("something of it stands: %v", err)
+		t.Errorf("something of it is stored: %v", err)
 	}
 	if _, err := b.AppendEach(t.Context(), large...); err != nil {
 		t.Error(err)

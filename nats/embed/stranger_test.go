@@ -177,7 +177,7 @@ func TestAServerTrustsItsOwnFolderAlone(t *testing.T) {
 	b := natstest.Open(t, s)
 	stands(t, b, "mine")
 	if _, err := b.Last(t.Context(), forged.Subject); !errors.Is(err, bus.ErrNotFound) {
-		t.Errorf("a record out of another's folder stands: %v", err)
+		t.Errorf("a record out of another user's folder is stored: %v", err)
 	}
 	if to, err := os.Readlink(link); err != nil || filepath.Dir(to) != s.Staging().Dir {
 		t.Errorf("batches go to %q, %v; the server says %+v", to, err, s.Staging())

@@ -69,7 +69,7 @@ func own(t *testing.T, conf string) (string, users.Credential) {
 func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 	before, all, list := olderKeys(t)
 	if users.Named(before) || !users.Named(users.Config(list, users.TLS{})) {
-		t.Error("the two versions are not told apart")
+		t.Error("the two versions are not distinguished")
 	}
 	if got, err := users.Renew(before, list, users.TLS{}); err != nil || got != users.Config(list, users.TLS{}) {
 		t.Errorf("%v\n%s", err, got)

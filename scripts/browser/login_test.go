@@ -215,7 +215,7 @@ func TestRevokedInMidStream(t *testing.T) {
 	}
 	for end := time.Now().Add(40 * time.Second); p.path() != "/ui/login"; { // the stream's next heartbeat
 		if time.Now().After(end) {
-			t.Fatal("the page goes on")
+			t.Fatal("the page continues")
 		}
 	}
 	p.logIn(s.tokens["run"])

@@ -65,7 +65,7 @@ func TestOutage(t *testing.T) {
 	pages[3].until(`document.querySelector(".figures") && !document.body.innerText.includes("may be old")`)
 	for _, p := range pages {
 		if !eval[bool](p, `window.same === true`) {
-			t.Errorf("%s was loaded anew", p.path())
+			t.Errorf("%s was loaded again", p.path())
 		}
 	}
 	if n := eval[int](list, `new Set([...document.querySelectorAll("tbody a.name")].map((a) => a.href)).size`); n != 8 {

@@ -34,7 +34,7 @@ func restored(t *testing.T, s *stack) {
 	}
 	s.line(t, lines[4], "") // the rest, and ao verify
 	if err := s.completed(s.first); err != nil {
-		t.Errorf("the first run, after everything was made anew: %v", err)
+		t.Errorf("the first run, after everything was recreated: %v", err)
 	}
 	var r result
 	if err := s.get("/runs/"+waits.RunID, &r); err != nil || r.Status != "pending" {

@@ -251,7 +251,7 @@ func recreated(t *testing.T, s *stack) {
 	s.docker(t, "up", "-d", "--no-build")
 	s.until(t, time.Minute, "/ready says 200", func() error { return s.get("/ready", nil) })
 	if err := s.completed(s.first); err != nil {
-		t.Errorf("the first run, after all containers were made anew: %v", err)
+		t.Errorf("the first run, after all containers were recreated: %v", err)
 	}
 	s.until(t, time.Minute, "a new run completes", func() error {
 		id, err := s.createRun(t.Context(), "after")

@@ -104,12 +104,12 @@ func TestBackupAndRestore(t *testing.T) {
 	since := strings.TrimPrefix(string(text), string(old))
 	for _, id := range waiting {
 		if n := strings.Count(since, id); n != 1 {
-			t.Errorf("run %s was begun %d times since", id, n)
+			t.Errorf("run %s was started %d times since", id, n)
 		}
 	}
 	for _, id := range under {
 		if strings.Contains(since, id) {
-			t.Errorf("run %s, which was under way, was begun once more", id)
+			t.Errorf("run %s, which was under way, was started once more", id)
 		}
 	}
 	r.status(r.run(`{"agent_name":"quick"}`), "completed")

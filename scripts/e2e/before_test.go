@@ -74,7 +74,7 @@ func TestAnOldDataFolder(t *testing.T) {
 		s.has(r, 200, `"summary":"fits"`)
 		for id, n := range s.starts() {
 			if n != 1 {
-				t.Errorf("run %s was begun %d times", id, n)
+				t.Errorf("run %s was started %d times", id, n)
 			}
 		}
 		s.verifiedByBoth()

@@ -156,12 +156,12 @@ func (c *claudeStack) checkCallbackOnce(child, parent string) {
 	for _, r := range mine {
 		if turn := turns[r.at("callback.callback_run_id")]; r.at("callback.status") != "delivered" ||
 			!strings.Contains(turn, child) {
-			c.t.Errorf("%s; it was told in the turn %q", r.text, turn)
+			c.t.Errorf("%s; it was reported in the turn %q", r.text, turn)
 		}
 	}
 	if n := strings.Count(all.String(), `<agent-callback session="`+child+`"`) +
 		strings.Count(all.String(), "### Child: "+child); n != len(mine) {
-		c.t.Errorf("%d runs of %s were told %d times:\n%s", len(mine), child, n, all.String())
+		c.t.Errorf("%d runs of %s were reported %d times:\n%s", len(mine), child, n, all.String())
 	}
 }
 
@@ -357,7 +357,7 @@ func testCorrectedCall(t *testing.T, claude string) {
 	}
 	child := c.get("/sessions?parent_session_id=" + session).at("sessions.0.session_id")
 	if runs := c.runsOf(session); len(runs) != 1 || child == "" {
-		t.Errorf("the child %q, which was waited for, is told again: %v", child, runs)
+		t.Errorf("the child %q, which was waited for, is reported again: %v", child, runs)
 	}
 
 	c.worker.kill()

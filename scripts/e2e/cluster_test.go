@@ -186,7 +186,7 @@ func TestAClusterLosesOneServerAfterTheOther(t *testing.T) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
 	if starts := s.starts(); len(starts) != len(ids) {
-		t.Errorf("%d executors were begun for %d accepted runs", len(starts), len(ids))
+		t.Errorf("%d executors were started for %d accepted runs", len(starts), len(ids))
 	}
 	t.Logf("%d runs; no run ended for %v at most", len(ids), worst.Round(time.Millisecond))
 	if worst > 30*time.Second { // 10 s, and what this machine's other work costs: an election alone takes it 4 to 9 s

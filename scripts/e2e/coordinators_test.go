@@ -332,7 +332,7 @@ func TestEitherCoordinatorDiesUnderLoad(t *testing.T) {
 		t.Errorf("statuses %v of %d", statuses, len(ids))
 	}
 	if n := len(a.starts()); n != all {
-		t.Errorf("%d executors were begun for %d accepted runs", n, all)
+		t.Errorf("%d executors were started for %d accepted runs", n, all)
 	}
 	var ends []time.Time
 	for _, s := range both {

@@ -210,7 +210,7 @@ func TestAPersistentExecutor(t *testing.T) {
 	s.exited([]string{next.at("result_data.pid")})
 	c.is("finished")
 	if shut := s.lines("shut"); len(shut) == 0 || shut[len(shut)-1] != next.at("result_data.pid") {
-		t.Errorf("the last process was not told to shut down: %v", shut)
+		t.Errorf("the last process was not asked to shut down: %v", shut)
 	}
 }
 

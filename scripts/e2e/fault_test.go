@@ -41,7 +41,7 @@ func (s *stack) verify(ids []string) map[string]int {
 	}
 	for id, n := range s.starts() {
 		if n != 1 {
-			s.t.Errorf("run %s was begun %d times", id, n)
+			s.t.Errorf("run %s was started %d times", id, n)
 		}
 	}
 	return statuses
@@ -64,7 +64,7 @@ func TestWorkerKilledBeforeTheClaimLosesNothing(t *testing.T) {
 	s.worker()
 	statuses := s.verify(ids)
 	if statuses["completed"] < 4 || s.get("/runs/"+ids[0]).at("error.error") != "runner_disconnected" {
-		t.Errorf("statuses %v, the begun one: %s", statuses, s.get("/runs/"+ids[0]).text)
+		t.Errorf("statuses %v, the started one: %s", statuses, s.get("/runs/"+ids[0]).text)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestCoordinatorKilledBetweenAcceptAndAnswer(t *testing.T) {
 	}
 	starts := s.starts()
 	if len(starts) != len(ids) {
-		t.Errorf("%d executors were begun for %d accepted runs", len(starts), len(ids))
+		t.Errorf("%d executors were started for %d accepted runs", len(starts), len(ids))
 	}
 }
 

@@ -116,7 +116,7 @@ func TestPacksBesideAnOlderCoordinator(t *testing.T) {
 	}
 	for n, text := range after {
 		if text != fmt.Sprintf("line %d", n) {
-			t.Fatalf("%q stands where line %d is due", text, n)
+			t.Fatalf("got %q where line %d is due", text, n)
 		}
 	}
 	if messages, packed := countPacks(t, b, session); packed == 0 {

@@ -230,7 +230,7 @@ func (b *securityStack) checkAtEnd() {
 	b.checkLedger()
 	for id, n := range b.starts() {
 		if n != 1 {
-			b.t.Errorf("run %s was begun %d times", id, n)
+			b.t.Errorf("run %s was started %d times", id, n)
 		}
 	}
 	if text := b.coordinator.log.String(); strings.Contains(text, "panic") {

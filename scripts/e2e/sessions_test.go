@@ -201,7 +201,7 @@ func TestSessions(t *testing.T) {
 		}
 		s.has(s.get("/sessions/ses_stop"), 200, `"status":"stopped"`)
 		if strings.Contains(m.prompts(), "never said") {
-			t.Error("a cancelled turn was begun")
+			t.Error("a cancelled turn was started")
 		}
 		if r := s.do("DELETE", "/sessions/ses_stop", ""); r.code != 204 {
 			t.Errorf("DELETE %s: got %d %s, want 204", "/sessions/ses_stop", r.code, r.text)

@@ -240,7 +240,7 @@ func (c *workload) verify(t *testing.T) {
 	}
 	for id, n := range s.starts() {
 		if n != 1 {
-			t.Errorf("run %s was begun %d times", id, n)
+			t.Errorf("run %s was started %d times", id, n)
 		}
 	}
 	for _, version := range []string{old, today} {

@@ -29,7 +29,7 @@ func TestProof(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r.IsReplyOf(CommandReply{Instance: "one"}) || !r.IsReplyOf(CommandReply{Instance: "one", Secret: secret}) {
-		t.Error("replies are not told apart")
+		t.Error("replies are not distinguished")
 	}
 	announced.Secret = ""
 	if r, err := announced.HashSecret(); err != nil || !r.IsProcess("one", "") || r.IsProcess("two", "") ||

@@ -216,7 +216,7 @@ func TestMissingGatewayIsReported(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	if got := m.texts("system"); len(got) != 1 || !strings.Contains(got[0], "cannot be resumed") {
-		t.Errorf("told %q", got)
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestAnswersThatAreNotStreamed(t *testing.T) {
 				t.Fatalf("got %s %v", got, o.Error)
 			}
 			if got := strings.Join(m.texts("assistant"), "|"); got != "I look.|Three\nand four." {
-				t.Errorf("told %s", got)
+				t.Errorf("got %s", got)
 			}
 			if got := roles(s.bodies()[1]); !strings.Contains(got, "<c1=3>") || !strings.Contains(got, "<c2=4>") {
 				t.Errorf("the model got %s", got)

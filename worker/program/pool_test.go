@@ -133,7 +133,7 @@ func TestTurns(t *testing.T) {
 	h := newTestPool(t, echo, PoolConfig{})
 	first, n, _ := answerOf(t, h.turn(t.Context(), "ok"))
 	if n != 1 || !slices.Equal(h.p.Sessions(), []string{"ses_1"}) || h.idle == 0 {
-		t.Errorf("turn %d, idle %v, told %d times", n, h.p.Sessions(), h.idle)
+		t.Errorf("turn %d, idle %v, idle called %d times", n, h.p.Sessions(), h.idle)
 	}
 	for i, tt := range []struct{ do, want string }{
 		{"ok", ""},
@@ -158,7 +158,7 @@ func TestTurns(t *testing.T) {
 	}
 	if want := []string{`message {"role":"assistant","content":[]}`,
 		`bind {"type":"bind","executor_session_id":"m"}`}; !slices.Equal(h.said, want) {
-		t.Errorf("told %q", h.said)
+		t.Errorf("got %q", h.said)
 	}
 	h.p.Close(t.Context())
 	if !dead(first) || h.log() != "bye\n" || h.p.Sessions() != nil {

@@ -173,7 +173,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 		t.Errorf("the end took %v", took)
 	}
 	if n := log.count("spans not sent"); n != 1 {
-		t.Errorf("told %d times:\n%s", n, log.b.String())
+		t.Errorf("logged %d times:\n%s", n, log.b.String())
 	}
 }
 
@@ -207,7 +207,7 @@ func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
 		}
 		q.logLost()
 		if n := log.count("spans not sent"); n != 3 || log.count("spans=60") != 2 || log.count("spans=29") != 1 {
-			t.Errorf("told %d times:\n%s", n, log.b.String())
+			t.Errorf("logged %d times:\n%s", n, log.b.String())
 		}
 	})
 }
