@@ -24,7 +24,7 @@ func (r *Registrations) Refresh(ctx context.Context, id string) (rev uint64, err
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		return 0, err
 	}
-	r.Registry.Put(id, value, rev)
+	put(r.Registry, id, value, rev, rev == 0)
 	return rev, nil
 }
 
@@ -51,7 +51,7 @@ func (r *Registrations) Load(ctx context.Context, id string) (stored runnerapi.R
 	raw, rev, err := r.Bucket.Get(ctx, id)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
-		r.Registry.Put(id, nil, 0)
+		put(r.Registry, id, nil, 0, true)
 		return stored, 0, nil
 	case err != nil:
 		return stored, 0, bus.WriteUnanswered(err)

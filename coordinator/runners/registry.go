@@ -91,8 +91,8 @@ func (r *Registry) Watch(ctx context.Context) error {
 // revisions than the one known are ignored. Revision 0: the bucket has no trace of the key.
 func (r *Registry) Put(id string, value []byte, rev uint64) { put(r, id, value, rev, false) }
 
-// put is Put. newest: this process has just written it. Then it counts whatever its revision, since a single server
-// that crashed may have lost later ones.
+// put is Put. newest: this process has just written it, or found nothing. Then it counts whatever its revision, since a
+// single server that crashed may have lost later ones.
 func put(r *Registry, id string, value []byte, rev uint64, newest bool) {
 	if !runnerapi.IsID(id) {
 		return
@@ -107,7 +107,7 @@ func put(r *Registry, id string, value []byte, rev uint64, newest bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, ok := r.members[id]
-	known := r.removed[id].rev
+	known := r.removed.revision(id)
 	if ok {
 		known = old.rev
 	}
@@ -120,6 +120,9 @@ func put(r *Registry, id string, value []byte, rev uint64, newest bool) {
 			r.Departed.add(old.Runner)
 		}
 		delete(r.members, id)
+		if newest { // it may have been read, without its tombstone
+			rev = max(rev, known)
+		}
 		r.removed.add(id, rev)
 		return
 	}

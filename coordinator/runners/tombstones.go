@@ -16,9 +16,18 @@ type tombstone struct {
 // tombstoneKept is how long a removal is remembered; a late read is seconds late at most.
 const tombstoneKept = time.Minute
 
-// add remembers the revision of a removal; 0: the bucket has no trace of it.
+// add remembers the revision of a removal; 0: the bucket is another one, without a trace of it.
 func (t tombstones) add(id string, rev uint64) {
-	now := time.Now()
-	maps.DeleteFunc(t, func(_ string, old tombstone) bool { return now.Sub(old.at) > tombstoneKept })
-	t[id] = tombstone{rev, now}
+	maps.DeleteFunc(t, func(_ string, old tombstone) bool { return old.expired() })
+	t[id] = tombstone{rev, time.Now()}
 }
+
+// revision returns the revision of a removal; 0: none is remembered.
+func (t tombstones) revision(id string) uint64 {
+	if at := t[id]; !at.expired() {
+		return at.rev
+	}
+	return 0
+}
+
+func (t tombstone) expired() bool { return time.Since(t.at) > tombstoneKept }
