@@ -110,8 +110,8 @@ func (m Match) check(v View) error {
 	if m == nil || m(v.Tag()) {
 		return nil
 	}
-	return fault.Newf(fault.Stale, "Agent %q is another version than the request names; see current, and send "+
-		"its ETag as If-Match", v.Name).
+	return fault.Newf(fault.Stale, "If-Match or If-None-Match excludes the present version of agent %q; see "+
+		"current, and send its ETag as If-Match", v.Name).
 		With("agent_name", v.Name).With("etag", `"`+v.Tag()+`"`).With("current", v)
 }
 

@@ -180,8 +180,8 @@ func (s *Store) change(ctx context.Context, at, name string, match Match, do fun
 
 // errStale returns the error for changing a version that the caller did not see.
 func errStale(name string, now Draft) error {
-	f := fault.New(fault.Stale, "", "The draft is another version than the request names; see current, and send its "+
-		"ETag as If-Match").With("agent_name", name)
+	f := fault.New(fault.Stale, "", "If-Match or If-None-Match excludes the present version of the draft; see "+
+		"current, and send its ETag as If-Match").With("agent_name", name)
 	if now.Tag == "" {
 		return f.With("current", nil)
 	}

@@ -9,13 +9,13 @@ import (
 )
 
 // preconditions returns what If-Match and If-None-Match allow (RFC 9110, section 13.2.2). The tag is empty where the
-// thing does not exist. Weak tags match nothing. nil: the headers are missing.
+// thing does not exist. Weak tags count for If-None-Match only. nil: the headers are missing.
 func preconditions(g *gin.Context) (func(tag string) bool, error) {
 	match, err := readTags(g, "If-Match", false)
 	if err != nil {
 		return nil, err
 	}
-	none, err := readTags(g, "If-None-Match", false)
+	none, err := readTags(g, "If-None-Match", true)
 	if match == nil && none == nil {
 		return nil, err
 	}

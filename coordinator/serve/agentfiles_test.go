@@ -119,6 +119,8 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 	patch(s, "poet", `{}`, `If-Match: "a", *`).want(200)
 	patch(s, "poet", `{}`, `If-Match: a`).want(400)
 	patch(s, "poet", `{}`, `If-None-Match: *`).want(412)
+	patch(s, "poet", `{}`, "If-None-Match: W/"+s.get("/agents/poet").header.Get("ETag")).want(412)
+	patch(s, "poet", `{}`, `If-None-Match: "a"`).want(200)
 	s.call("DELETE", "/agents/poet", "", `If-None-Match: *`).want(412)
 
 	patch(s, "poet", `{"output_schema":null,"description":null,"system_prompt":"Say \"no\".\n"}`).want(200)
