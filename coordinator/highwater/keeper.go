@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,9 +19,6 @@ import (
 
 // raiseEvery is how often the mark is raised at most.
 const raiseEvery = time.Second
-
-// markKey is the mark's key in the bucket.
-const markKey = "runs"
 
 // Config is what a Keeper works with. Only Dir may be empty.
 type Config struct {
@@ -183,6 +181,10 @@ func (k *Keeper) check(ctx context.Context) error {
 	}
 	if other := m != nil && m.Incarnation != incarnation(s); other && restored(ctx, k, s) {
 		m = afterRestore(k, s, rev)
+		rev, err = k.write(ctx, m, rev) // it counts from now on, for the other coordinators as well
+		if err != nil {
+			return err
+		}
 	} else if m == nil || m.Written.IsZero() || other && m.Seq == 0 { // nothing was marked yet
 		m = &mark{V: 1, Incarnation: incarnation(s)}
 	} else if d, err := m.compare(ctx, s, k.Stream); err != nil {
@@ -210,7 +212,10 @@ func afterRestore(k *Keeper, s stream.State, rev uint64) *mark {
 	k.handled = -1
 	m := &mark{V: 1, Incarnation: incarnation(s)}
 	if rev != 0 && k.decoded != nil {
-		m.Generation, m.Damages = k.decoded.Generation, k.decoded.Damages
+		m.Generation, m.Damages = k.decoded.Generation, slices.Clone(k.decoded.Damages)
+	}
+	for i := range m.Damages {
+		m.Damages[i].Unreadable = false // a backup has what can be read
 	}
 	return m
 }
@@ -220,6 +225,9 @@ func afterRestore(k *Keeper, s stream.State, rev uint64) *mark {
 func (k *Keeper) learn(m *mark, rev uint64) {
 	if k.handled >= 0 && k.handled < m.Generation && (k.known == nil || k.known.Generation < m.Generation) {
 		reread(k)
+	}
+	if k.known != nil && k.known.Incarnation != m.Incarnation && k.handled >= m.Generation {
+		k.handled = -1 // another coordinator was the first to see a restored stream
 	}
 	if k.handled < 0 {
 		k.handled = m.Generation
@@ -353,9 +361,9 @@ func (k *Keeper) write(ctx context.Context, m *mark, rev uint64) (uint64, error)
 		return 0, err
 	}
 	if rev == 0 {
-		return k.Bucket.Create(ctx, markKey, raw)
+		return k.Bucket.Create(ctx, subject.MarkKey, raw)
 	}
-	return k.Bucket.Update(ctx, markKey, raw, rev)
+	return k.Bucket.Update(ctx, subject.MarkKey, raw, rev)
 }
 
 // file stores the mark in the data folder. The caller holds mu.

@@ -201,62 +201,6 @@ func TestAnUnreadableMark(t *testing.T) {
 	})
 }
 
-// TestARestoreBringsItsDamages: a restored stream has the damages of the backup. Those that a data folder knows are of
-// the stream before, and a new one is noticed all the same.
-func TestARestoreBringsItsDamages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir, other := t.TempDir(), t.TempDir()
-		start := func(d *deployment, mark bucket, dir string) *Keeper {
-			k := New(Config{Stream: d, Bucket: mark, History: d, Name: "of " + dir, Dir: dir,
-				Log: slog.New(slog.DiscardHandler)})
-			if err := k.Reconcile(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return k
-		}
-		damage := func(k *Keeper, unreadable uint64) {
-			if _, err := k.Verify(t.Context(), unreadable); err != nil {
-				t.Fatal(err)
-			}
-			if err := k.Resolve(t.Context(), nil, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		old := &deployment{history: newHistory(20)}
-		k := start(old, bucket{old}, dir)
-		damage(k, 1)
-		if _, err := k.Accept(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		backup := old.mark
-		damage(k, 2)
-		time.Sleep(time.Minute)
-		if err := k.Reconcile(t.Context()); err != nil { // stores the mark in its data folder
-			t.Fatal(err)
-		}
-		start(old, bucket{old}, other)
-
-		restored := &deployment{history: newHistory(20), mark: backup, rev: 7}
-		restored.created = time.Unix(2, 0)
-		restored.restored = incarnation(stream.State{Created: restored.created})
-		k = start(restored, bucket{restored}, dir)
-		if all := k.Damages(); len(all) != 1 || all[0].AcceptedAt == nil || k.Held() != nil {
-			t.Fatalf("after the restore: damages %+v, held %v", all, k.Held())
-		}
-		second, third := &deployment{history: restored.history}, &deployment{history: restored.history}
-		late := start(second, bucket{restored}, other)
-		damage(start(third, bucket{restored}, ""), 3)
-		for name, k := range map[string]*Keeper{"the first": k, "the second": late} {
-			if err := k.Removing(t.Context(), func() error { return nil }); err == nil {
-				t.Errorf("%s removes records after another damage", name)
-			}
-		}
-		if restored.rereads != 1 || second.rereads != 1 {
-			t.Errorf("RUNS was read again %d and %d times, want once each", restored.rereads, second.rereads)
-		}
-	})
-}
-
 // TestDamageOfAnotherCoordinator: a coordinator that is about to change the mark finds that another one has recorded a
 // damage. It has RUNS read again first: it removes nothing, and does not resolve what it has not read.
 func TestDamageOfAnotherCoordinator(t *testing.T) {

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"ao/nats/stream"
+	"ao/nats/subject"
 )
 
 // read returns the newest mark: of the bucket, of this process, or of its file. The caller holds mu.
 func (k *Keeper) read(ctx context.Context) (m *mark, rev uint64, err error) {
-	raw, rev, err := k.Bucket.Get(ctx, markKey)
+	raw, rev, err := k.Bucket.Get(ctx, subject.MarkKey)
 	if err == nil {
 		m, err = decode(k, raw)
 		if err != nil {

@@ -40,12 +40,11 @@ const (
 // the file too, and its key prevents a second run. Runs name payloads, events and task queues, so those follow
 // the runs. Idempotency keys follow RUNS too. A key without its run creates it when it is used again, but a run
 // without its key would be created twice. A key for an inbox message that is not in the file does no harm: a
-// restored inbox gives new messages other keys (bus.InboxPastKey). Of the high-water mark only the damages are used, so
-// that a loss stays accepted (decision 0045).
+// restored inbox gives new messages other keys (bus.InboxPastKey).
 var order = []string{
 	subject.Inbox, subject.Runs, kv(subject.Idempotency), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
 	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.TaskQueues), kv(subject.Secrets),
-	kv(subject.Logins), subject.Audit, kv(subject.Drafts), kv(subject.HighWater),
+	kv(subject.Logins), subject.Audit, kv(subject.Drafts),
 }
 
 // required are the streams that every orchestrator has. The others were added later.
@@ -84,6 +83,8 @@ type header struct {
 	Made    time.Time `json:"made_at"`
 	Server  string    `json:"nats_version,omitempty"` // that made the snapshots
 	Streams []string  `json:"streams,omitempty"`
+	// the high-water mark of RUNS, read before RUNS: its damages count after a restore, too (decision 0045)
+	Mark json.RawMessage `json:"highwater,omitempty"`
 }
 
 // meta is a stream's first entry.
@@ -119,7 +120,12 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, written func(Stream)
 	if err != nil {
 		return err
 	}
-	if err := f.document(aboutFile, header{version, f.now.UTC(), nc.ConnectedServerVersion(), names}); err != nil {
+	mark, err := readMark(ctx, js)
+	if err != nil {
+		return err
+	}
+	if err := f.document(aboutFile, header{version, f.now.UTC(), nc.ConnectedServerVersion(), names,
+		mark}); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -137,6 +143,24 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, written func(Stream)
 		return err
 	}
 	return f.tar.Close()
+}
+
+// readMark returns the high-water mark; nil: there is none that can be read.
+func readMark(ctx context.Context, js jetstream.JetStream) (json.RawMessage, error) {
+	var mark jetstream.KeyValueEntry
+	bucket, err := js.KeyValue(ctx, subject.HighWater)
+	if err == nil {
+		mark, err = bucket.Get(ctx, subject.MarkKey)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrKeyNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("the high-water mark: %w", err)
+	case !json.Valid(mark.Value()):
+		return nil, nil
+	}
+	return mark.Value(), nil
 }
 
 // existingStreams returns the names of the existing streams, in the order of a backup.

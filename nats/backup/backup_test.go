@@ -141,13 +141,13 @@ func TestBackupAndRestore(t *testing.T) {
 	fill(t, old)
 	file := write(t, old)
 	made, streams, err := backup.Check(bytes.NewReader(file))
-	if err != nil || made.IsZero() || len(streams) != 15 || streams[1].Name != subject.Runs ||
+	if err != nil || made.IsZero() || len(streams) != 14 || streams[1].Name != subject.Runs ||
 		streams[1].Messages != 348 {
 		t.Fatalf("made %s, streams %v, %v", made, streams, err)
 	}
 	restored := 0
 	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1,
-		func(backup.Stream) { restored++ }); err != nil || restored != 15 {
+		func(backup.Stream) { restored++ }); err != nil || restored != 14 {
 		t.Fatalf("%d streams, %v", restored, err)
 	}
 	if a, b := all(t, old), all(t, anew); a != b {
@@ -300,8 +300,7 @@ func TestABackupOfAnOlderProgram(t *testing.T) {
 	}
 	nc := natstest.Conn(t, s)
 	fill(t, nc)
-	for _, later := range []string{"KV_" + subject.Logins, subject.Audit, "KV_" + subject.Drafts,
-		"KV_" + subject.HighWater} {
+	for _, later := range []string{"KV_" + subject.Logins, subject.Audit, "KV_" + subject.Drafts} {
 		if err := stream(t, nc).DeleteStream(t.Context(), later); err != nil {
 			t.Fatal(err)
 		}

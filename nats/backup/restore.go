@@ -26,7 +26,7 @@ import (
 
 // Check reads a backup to its end and reports whether it is complete.
 func Check(r io.Reader) (made time.Time, streams []Stream, err error) {
-	made, err = read(r, func(s *reader) error {
+	about, err := read(r, func(s *reader) error {
 		for {
 			if _, err := s.chunk(); err == io.EOF {
 				break
@@ -37,7 +37,7 @@ func Check(r io.Reader) (made time.Time, streams []Stream, err error) {
 		streams = append(streams, Stream{s.Name, s.messages(), s.bytes})
 		return nil
 	})
-	return made, streams, err
+	return about.Made, streams, err
 }
 
 // Restore creates the streams of a backup. None of them may exist. replicas is the number of replicas in a
@@ -73,7 +73,7 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 			}
 		}
 	}()
-	_, err = read(r, func(s *reader) error {
+	about, err := read(r, func(s *reader) error {
 		made = append(made, s.Name)
 		if err := s.restore(ctx, nc, replicas); err != nil {
 			return refused(err, s.server, nc.ConnectedServerVersion())
@@ -84,7 +84,8 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 	if err != nil {
 		return err
 	}
-	return noteRestored(ctx, js, replicas)
+	made = append(made, kv(subject.HighWater))
+	return noteRestored(ctx, js, replicas, about.Mark)
 }
 
 // refused explains why a server refuses the snapshots of a newer one: their format is the server's own.
@@ -99,8 +100,8 @@ func refused(err error, server, here string) error {
 }
 
 // noteRestored tells coordinators that RUNS is another stream on purpose: their high-water marks are of the one before
-// (decision 0045).
-func noteRestored(ctx context.Context, js jetstream.JetStream, replicas int) error {
+// (decision 0045). Of the backup's mark they take the damages.
+func noteRestored(ctx context.Context, js jetstream.JetStream, replicas int, mark json.RawMessage) error {
 	runs, err := js.Stream(ctx, subject.Runs)
 	if err != nil {
 		return err
@@ -111,6 +112,9 @@ func noteRestored(ctx context.Context, js jetstream.JetStream, replicas int) err
 		return err
 	}
 	_, err = kv.Put(ctx, subject.RestoredKey, []byte(subject.Incarnation(runs.CachedInfo().Created)))
+	if err == nil && mark != nil {
+		_, err = kv.Put(ctx, subject.MarkKey, mark)
+	}
 	return err
 }
 
@@ -131,39 +135,38 @@ func (s *reader) messages() uint64 {
 }
 
 // read reads a backup. each must read a stream's chunks to their end.
-func read(from io.Reader, each func(*reader) error) (made time.Time, err error) {
+func read(from io.Reader, each func(*reader) error) (a header, err error) {
 	t := tar.NewReader(from)
-	var a header
 	if err := document(t, aboutFile, &a); err != nil {
-		return made, fmt.Errorf("this is not a file written by 'ao backup': %w", err)
+		return a, fmt.Errorf("this is not a file written by 'ao backup': %w", err)
 	}
 	names, err := a.names()
 	if err != nil {
-		return made, err
+		return a, err
 	}
 	for _, name := range names {
 		s := &reader{server: a.Server, tar: t, hash: sha256.New()}
 		if err := document(t, name+"/"+streamFile, &s.meta); err != nil {
-			return made, incomplete(err)
+			return a, incomplete(err)
 		}
 		if s.Name != name {
-			return made, incomplete(fmt.Errorf("found %s instead of %s", s.Name, name))
+			return a, incomplete(fmt.Errorf("found %s instead of %s", s.Name, name))
 		}
 		if err := json.Unmarshal(s.State, &jetstream.StreamState{}); err != nil {
-			return made, incomplete(fmt.Errorf("stream %s: %w", name, err))
+			return a, incomplete(fmt.Errorf("stream %s: %w", name, err))
 		}
 		if err := each(s); err != nil {
-			return made, fmt.Errorf("stream %s: %w", name, err)
+			return a, fmt.Errorf("stream %s: %w", name, err)
 		}
 	}
 	var w complete
 	if err := document(t, completeFile, &w); err != nil {
-		return made, incomplete(err)
+		return a, incomplete(err)
 	}
 	if !slices.Equal(w.Streams, names) {
-		return made, incomplete(fmt.Errorf("it lists the streams %v", w.Streams))
+		return a, incomplete(fmt.Errorf("it lists the streams %v", w.Streams))
 	}
-	return a.Made, nil
+	return a, nil
 }
 
 // names returns the streams of a backup.

@@ -33,6 +33,9 @@ const (
 	Payloads    = "payloads"  // object store: bodies too large for a message
 )
 
+// MarkKey is the key of the bucket HighWater for the mark of RUNS.
+const MarkKey = "runs"
+
 // RestoredKey is the key of the bucket HighWater under which a restore stores the Incarnation of the RUNS that it made.
 const RestoredKey = "restored"
 

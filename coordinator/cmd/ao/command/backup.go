@@ -22,8 +22,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const aboutBackup = `Back up everything stored in NATS (runs, events, agents, schemas, keys, inbox) to one
-file; - is standard output. Coordinators and workers can keep running: the file contains what was accepted
+const aboutBackup = `Back up everything stored in NATS (runs, events, agents, schemas, keys, inbox, damages) to
+one file; - is standard output. Coordinators and workers can keep running: the file contains what was accepted
 before the backup started.
 
 It connects to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA if NATS
