@@ -73,8 +73,7 @@ func TestARestoreBringsItsDamages(t *testing.T) {
 		}
 		backup := old.mark
 		damaged(t, k, 2)
-		time.Sleep(time.Minute)
-		keep(t, k, time.Second) // stores the mark in its data folder
+		keep(t, k, time.Minute) // stores the mark in its data folder
 		begin(t, old, bucket{old}, old, other)
 
 		restored := restoredFrom(backup)
@@ -160,10 +159,7 @@ func TestARestoreUnderALivingCoordinator(t *testing.T) {
 		keep(t, k, 2*time.Second)
 		before := d.rereads
 		damaged(t, first, 3)
-		for range 20 {
-			_ = k.Reconcile(t.Context())
-			time.Sleep(time.Second)
-		}
+		keep(t, k, 20*time.Second)
 		if n := d.rereads - before; n != 1 || len(k.Damages()) != 2 {
 			t.Errorf("RUNS was read again %d times, want once; it knows %d damages, want 2", n, len(k.Damages()))
 		}

@@ -28,6 +28,13 @@ func (r *Registry) SetLastHeard(id string, since time.Time) {
 	}
 }
 
+// Tombstones counts the removals that are remembered.
+func (r *Registry) Tombstones() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.removed)
+}
+
 // Bucket returns the bucket that the registry mirrors.
 func (r *Registry) Bucket() *bus.Bucket { return r.cfg.Bucket }
 

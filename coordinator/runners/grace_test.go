@@ -2,6 +2,7 @@ package runners_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -38,10 +39,7 @@ func TestEndOfAGracePeriod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Lease: time.Second})
-			one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
-			coordinatortest.Register(t, c, one)
-			bye(t, c, one)
+			c, one := deregistered(t, parts.Config{Lease: time.Second})
 			_, err := c.Register(t.Context(), stranger("s", coordinatortest.Echo("a")))
 			coordinatortest.WantCode(t, err, "agent_name_collision")
 			coordinatortest.Submit(t, c, `{"agent_name":"a"}`, "")
@@ -63,10 +61,7 @@ func TestEndOfAGracePeriod(t *testing.T) {
 // A bucket's watch may bring a registration after this process has removed it. It does not come back.
 func TestARemovedRunnerDoesNotComeBack(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
-	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
-	coordinatortest.Register(t, c, one)
-	bye(t, c, one)
+	c, one := deregistered(t, parts.Config{})
 	value, rev, err := c.Registry.Bucket().Get(t.Context(), one.ID())
 	if err != nil {
 		t.Fatal(err)
@@ -83,6 +78,14 @@ func TestARemovedRunnerDoesNotComeBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for i := range 100 { // a stranger asks for runners that there are not
+		if _, _, err := c.Registrar.Registered.Load(t.Context(), fmt.Sprintf("rnr_%024x", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.Registry.Tombstones(); n != 1 {
+		t.Errorf("%d removals are remembered, want 1", n)
+	}
 	coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("a"))) // the same identity
 	if m, ok := c.Registry.Runner(one.ID()); !ok || m.Instance != "two" {
 		t.Errorf("after it has registered again: %v, instance %q", ok, m.Instance)
@@ -93,10 +96,7 @@ func TestARemovedRunnerDoesNotComeBack(t *testing.T) {
 // the runner that left takes nothing from it.
 func TestANameOfAnotherProfileOutlivesTheOldRunner(t *testing.T) {
 	t.Parallel()
-	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
-	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
-	coordinatortest.Register(t, c, one)
-	bye(t, c, one)
+	c, one := deregistered(t, parts.Config{})
 	// its bucket may say once more that it is there, or has left just now
 	natstest.Until(t, "another profile has the name", func() bool {
 		c.Registry.SetLastHeard(one.ID(), time.Now().Add(-2*c.NoMatch))
@@ -126,7 +126,17 @@ func stranger(instance string, agents ...agent.Blueprint) runnerapi.Runner {
 	return r
 }
 
-// bye is a process that is gone.
+// deregistered returns a coordinator whose only runner, with agent a, has deregistered.
+func deregistered(t testing.TB, cfg parts.Config) (*parts.Coordinator, runnerapi.Runner) {
+	t.Helper()
+	c := coordinatortest.Start(t, natstest.Bus(t), cfg)
+	one := coordinatortest.Runner("one", coordinatortest.Echo("a"))
+	coordinatortest.Register(t, c, one)
+	bye(t, c, one)
+	return c, one
+}
+
+// bye deregisters a runner's process.
 func bye(t testing.TB, c *parts.Coordinator, r runnerapi.Runner) {
 	t.Helper()
 	if err := c.Deregister(t.Context(), runnerapi.Deregistration{RunnerID: r.ID(), Instance: r.Instance}); err != nil {

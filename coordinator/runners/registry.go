@@ -120,10 +120,9 @@ func put(r *Registry, id string, value []byte, rev uint64, newest bool) {
 			r.Departed.add(old.Runner)
 		}
 		delete(r.members, id)
-		if newest { // it may have been read, without its tombstone
-			rev = max(rev, known)
+		if rev > 0 || !newest { // a read that finds nothing does not tell the tombstone's revision
+			r.removed.add(id, rev)
 		}
-		r.removed.add(id, rev)
 		return
 	}
 	m.size = len(value)

@@ -16,8 +16,12 @@ type tombstone struct {
 // tombstoneKept is how long a removal is remembered; a late read is seconds late at most.
 const tombstoneKept = time.Minute
 
-// add remembers the revision of a removal; 0: the bucket is another one, without a trace of it.
+// add remembers the revision of a removal. With revision 0 the bucket is another one, and nothing is remembered.
 func (t tombstones) add(id string, rev uint64) {
+	if rev == 0 {
+		delete(t, id)
+		return
+	}
 	maps.DeleteFunc(t, func(_ string, old tombstone) bool { return old.expired() })
 	t[id] = tombstone{rev, time.Now()}
 }

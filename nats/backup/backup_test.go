@@ -292,6 +292,26 @@ func TestInboxMessagesAreKept(t *testing.T) {
 	}
 }
 
+// TestABackupWithAnUnreadableMark: the mark's damages are missing, and everything else is there.
+func TestABackupWithAnUnreadableMark(t *testing.T) {
+	p := natstest.Proc(t)
+	b := p.Bus(t)
+	if _, err := b.Bucket(subject.HighWater).Create(t.Context(), subject.MarkKey, []byte(`{"v":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if file := write(t, p.Conn(t)); !bytes.Contains(file, []byte(`"highwater":{"v":1}`)) {
+		t.Error("the backup does not have the mark")
+	}
+	p.Stop()
+	p.FlipRecord("KV_"+subject.HighWater, "$KV."+subject.HighWater+"."+subject.MarkKey)
+	p.Start()
+	file := write(t, p.Conn(t))
+	if _, streams, err := backup.Check(bytes.NewReader(file)); err != nil || len(streams) != 14 ||
+		bytes.Contains(file, []byte(`"highwater":{`)) {
+		t.Errorf("with an unreadable mark: streams %v, %v", streams, err)
+	}
+}
+
 // TestABackupOfAnOlderProgram has the streams that there were then, whether its file names them or not.
 func TestABackupOfAnOlderProgram(t *testing.T) {
 	s := natstest.Server(t)
