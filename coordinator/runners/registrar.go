@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/coordinator/share"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
+	"ao/shared/share"
 )
 
 // Registrar registers runners.
@@ -278,12 +278,12 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 		kind, hint = fault.Unavailable, "that is the maximum"
 	}
 	switch {
-	case !there && !share.Has(g.MaxRunners, all, mine):
+	case !there && !share.Free(int64(g.MaxRunners), int64(all), int64(mine), 1):
 		return fault.Newf(kind, "the share of profile %s.%s is used up: %d runners of it are registered, %d of all, "+
 			"and %d places are free (AO_MAX_RUNNERS); %s. End runners that are not needed; those without heartbeats "+
 			"are removed",
 			who.ExecutorType, who.ExecutorProfile, mine, all, max(g.MaxRunners-all, 0), hint).After(30 * time.Second)
-	case own+size > registryBytes-bytes:
+	case !share.Free(registryBytes, int64(bytes), int64(own), int64(size)):
 		return fault.Newf(fault.Busy, "the share of profile %s.%s is used up: what its runners announced has %d "+
 			"bytes, %d of %d are free, and a profile may have as many as are free. Announce fewer agents, or end "+
 			"runners", who.ExecutorType, who.ExecutorProfile, own, max(registryBytes-bytes, 0), registryBytes).After(

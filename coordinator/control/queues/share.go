@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"ao/coordinator/share"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
+	"ao/shared/share"
 )
 
 // sharer returns whose share a queue counts to.
@@ -74,7 +74,7 @@ func (s *Table) take(name string, q queue, again bool) (all, mine int, ok bool) 
 	_, exists := s.all[name]
 	all, by := s.sharedBy(q.ofRunners())
 	mine = by[q.sharer()]
-	ok = exists || again || share.Has(s.cfg.Most, all, mine)
+	ok = exists || again || share.Free(int64(s.cfg.Most), int64(all), int64(mine), 1)
 	if ok {
 		s.making[name] = q
 	}
@@ -154,5 +154,5 @@ func (s *Table) HasRoom(w runnerapi.RoutingKey, caller string) bool {
 	q := queue{w, caller}
 	_, exists := s.all[w.TaskQueue()]
 	all, by := s.sharedBy(q.ofRunners())
-	return exists || w.IsBase() || share.Has(s.cfg.Most, all, by[q.sharer()])
+	return exists || w.IsBase() || share.Free(int64(s.cfg.Most), int64(all), int64(by[q.sharer()]), 1)
 }
