@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -108,19 +109,15 @@ func (a *loginAPI) login(g *gin.Context, q request) (any, error) {
 	if _, err := a.guard.logins.Deployment(); err != nil {
 		return nil, err
 	}
-	right, err := a.failures.allow(addressOf(g.Request.RemoteAddr))
-	if err != nil {
-		return nil, err
-	}
 	who, err := a.check(given)
 	if err == nil {
-		_, err = a.logins.allow(who.Name) // before anything is stored in NATS
+		err = a.logins.allow(who.Name) // before anything is stored in NATS
 	}
 	if err == nil {
 		who, err = a.redeem(g.Request.Context(), who)
 	}
-	if fault.KindOf(err) != fault.Unauthorized || err == nil {
-		right()
+	if err != nil && fault.KindOf(err) == fault.Unauthorized { // a right token is never counted, nor locked out
+		return nil, cmp.Or(a.failures.allow(addressOf(g.Request.RemoteAddr)), err)
 	}
 	if err != nil {
 		return nil, err
@@ -197,7 +194,7 @@ func (a *loginAPI) code(g *gin.Context, _ request) (any, error) {
 	if _, err := a.guard.logins.Deployment(); err != nil {
 		return nil, err
 	}
-	if _, err := a.codes.allow(caller(g).Name); err != nil {
+	if err := a.codes.allow(caller(g).Name); err != nil {
 		return nil, err
 	}
 	code := a.guard.tokens.Issue(access.Code, caller(g), a.guard.logins.Sign)

@@ -39,22 +39,18 @@ func newRateLimiter(most int, what string) *rateLimiter {
 	return &rateLimiter{most: most, what: what, now: time.Now, of: map[string]*window{}}
 }
 
-// allow counts a try, until right is called: then it does not count. Its error is Busy.
-func (t *rateLimiter) allow(who string) (right func(), err error) {
+// allow counts a try. Its error is Busy: there were too many.
+func (t *rateLimiter) allow(who string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
 	w := t.window(who, now)
 	if w.n >= t.most {
-		return nil, fault.Newf(fault.Busy, "%d %s within a minute is the limit; wait, then try again", t.most,
+		return fault.Newf(fault.Busy, "%d %s within a minute is the limit; wait, then try again", t.most,
 			t.what).After(w.began.Add(triesWithin).Sub(now))
 	}
 	w.n++
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		w.n--
-	}, nil
+	return nil
 }
 
 // window returns the window of an address or a token. Where there are too many, new ones share one.
