@@ -125,6 +125,31 @@ func TestFailedEndIsFinal(t *testing.T) {
 	}
 }
 
+// TestACallersSchemaIsNoSystemPrompt: a caller is trusted less than the agent's author, so its schema is in the prompt.
+func TestACallersSchemaIsNoSystemPrompt(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newFakeCoordinator(t, b)
+	got := make(chan executor.Invocation, 1)
+	start(t, b, func(ctx context.Context, v executor.Invocation, h executor.Host) run.Outcome {
+		got <- v
+		return replies(`{"summary":"x"}`)(ctx, v, h)
+	}, func(c *Config) { c.Profile.SystemPrompts = true })
+	const blueprint = `{"name":"a","system_prompt":"Be kind."}`
+	format := prompt.Format(json.RawMessage(wanted))
+	for _, source := range []string{run.SourceRequest, run.SourceRegistry, run.SourceBlueprint} {
+		s.unverified(s.enqueue(withOutputSchema(0), func(q *run.Queued) {
+			q.Output.Source, q.Blueprint = source, json.RawMessage(blueprint)
+			q.Parameters = json.RawMessage(`{"prompt":"Do it"}`)
+		}))
+		v := <-got
+		own := source == run.SourceBlueprint
+		if (string(v.Blueprint) == blueprint) == own || (v.Prompt == "Do it\n\n"+format) == own {
+			t.Errorf("%s: got %s and %q", source, v.Blueprint, v.Prompt)
+		}
+	}
+}
+
 // TestProceduralOutput: a command's output is checked once; its result is kept.
 func TestProceduralOutput(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ type Enforcer struct {
 	Executor  Executor
 	Output    run.Output
 	AgentType string // a procedural agent has no retries
-	// the executor passes system_prompt to its model: the schema goes there, otherwise to the end of the prompt
+	// the executor passes system_prompt to its model: the agent's own schema goes there
 	SystemPrompts bool
 
 	OnRetry func() // called for each retry; may be nil
@@ -119,9 +119,10 @@ func (c Enforcer) runOnce(ctx context.Context, inv executor.Invocation, host exe
 
 func failed(why *fault.Fault) run.Outcome { return run.Outcome{Status: run.Failed, Error: why} }
 
-// addSchema adds the output schema to the prompt or the system prompt.
+// addSchema adds the output schema to the system prompt, which only the agent's author writes. A caller's schema goes
+// to the end of the prompt, and so does every schema if the executor has no system prompts.
 func (c Enforcer) addSchema(inv executor.Invocation) (executor.Invocation, error) {
-	if !c.SystemPrompts {
+	if !c.SystemPrompts || c.Output.Source != run.SourceBlueprint {
 		inv.Prompt = outputschema.WithFormat(inv.Prompt, c.Output.Schema)
 		return inv, nil
 	}

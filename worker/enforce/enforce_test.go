@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -239,20 +240,26 @@ func TestWhereTheFormatGoes(t *testing.T) {
 		name, blueprint   string
 		systems           bool
 		wantBlue, wantAsk string
+		source            string // default the agent's own
 	}{
-		{"no system prompt yet", `{"name":"a"}`, true, `{"name":"a","system_prompt":` + string(text) + `}`, "Do it"},
+		{"no system prompt yet", `{"name":"a"}`, true, `{"name":"a","system_prompt":` + string(text) + `}`,
+			"Do it", ""},
 		{"an empty one", `{"system_prompt":" ","name":"a"}`, true, `{"system_prompt":` + string(text) + `,"name":"a"}`,
-			"Do it"},
-		{"null", `{"system_prompt":null}`, true, `{"system_prompt":` + string(text) + `}`, "Do it"},
-		{"no blueprint", `null`, true, `{"system_prompt":` + string(text) + `}`, "Do it"},
+			"Do it", ""},
+		{"null", `{"system_prompt":null}`, true, `{"system_prompt":` + string(text) + `}`, "Do it", ""},
+		{"no blueprint", `null`, true, `{"system_prompt":` + string(text) + `}`, "Do it", ""},
 		{"an executor without system prompts", `{"system_prompt":"x"}`, false, `{"system_prompt":"x"}`,
-			"Do it\n\n" + format},
+			"Do it\n\n" + format, ""},
+		{"a caller's schema", `{"system_prompt":"x"}`, true, `{"system_prompt":"x"}`, "Do it\n\n" + format,
+			run.SourceRequest},
+		{"a registered schema that the caller names", `{"name":"a"}`, true, `{"name":"a"}`, "Do it\n\n" + format,
+			run.SourceRegistry},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, inv := answering(`{"summary":"x"}`), start()
 			inv.Blueprint = json.RawMessage(tt.blueprint)
 			c := enforcer(e, 0)
-			c.SystemPrompts = tt.systems
+			c.SystemPrompts, c.Output.Source = tt.systems, cmp.Or(tt.source, run.SourceBlueprint)
 			if o := c.Run(t.Context(), inv, (&listener{}).host()); o.Status != run.Completed {
 				t.Fatal(o.Error)
 			}
