@@ -154,6 +154,10 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 		return nil, fault.Newf(fault.Forbidden, "parent_session_id: with a session token a run's parent is the "+
 			"token's own session %s; leave it out", session).With("field", "parent_session_id")
 	}
+	if req.Type == run.Start && req.SessionID != "" {
+		return nil, fault.New(fault.Forbidden, "", "session_id: with a session token a new session gets its id from "+
+			"the coordinator; leave it out").With("field", "session_id")
+	}
 	if req.Type == run.Resume {
 		if err := t.RequireDescendant(ctx, req.SessionID, session, false); err != nil {
 			return nil, err
