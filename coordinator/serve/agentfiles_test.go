@@ -171,17 +171,17 @@ func TestAnAgentsFileIsChanged(t *testing.T) {
 // TestReadOnlyAgents: each says why, before and when a change is tried, and stays as it is.
 func TestReadOnlyAgents(t *testing.T) {
 	t.Parallel()
-	f, elsewhere := folder(t), folder(t)
-	elsewhere.write("real/agent.json", `{"name":"linked"}`)
-	elsewhere.write("target.json", `{"name":"file-link"}`)
+	f := folder(t)
+	f.write(".kept/real/agent.json", `{"name":"linked"}`)
+	f.write(".kept/target.json", `{"name":"file-link"}`)
 	f.write("readonly/agent.json", `{"name":"readonly"}`)
 	f.write("broken/agent.json", `{"name":"broken",`)
 	f.write("prompt/agent.json", `{"name":"prompt"}`)
 	for _, err := range []error{
 		os.Chmod(f.path("readonly/agent.json"), 0o444),
-		os.Symlink(elsewhere.path("real"), f.path("linked")),
-		os.Symlink(elsewhere.path("target.json"), f.path("file-link.json")),
-		os.Symlink(elsewhere.path("target.json"), f.path("prompt/agent.system-prompt.md")),
+		os.Symlink(".kept/real", f.path("linked")), // as in a volume of a ConfigMap
+		os.Symlink(".kept/target.json", f.path("file-link.json")),
+		os.Symlink("../.kept/target.json", f.path("prompt/agent.system-prompt.md")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -206,8 +206,8 @@ func TestReadOnlyAgents(t *testing.T) {
 	if m := s.call("PATCH", "/agents/broken", `{}`).want(409); !strings.Contains(m["message"].(string), "is broken") {
 		t.Errorf("%v", m)
 	}
-	elsewhere.has("real/agent.json", `{"name":"linked"}`)
-	elsewhere.has("target.json", `{"name":"file-link"}`)
+	f.has(".kept/real/agent.json", `{"name":"linked"}`)
+	f.has(".kept/target.json", `{"name":"file-link"}`)
 
 	off := start(t, func(c *serve.Config) { c.Coordinator.AgentsDirs = []string{f.dir} })
 	m := off.get("/agents/readonly").want(200)
@@ -222,6 +222,29 @@ func TestReadOnlyAgents(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	f.nothingAside()
+}
+
+// TestLinksOutOfTheFolder: who may write to a folder of agents does not learn what only the coordinator may read.
+func TestLinksOutOfTheFolder(t *testing.T) {
+	t.Parallel()
+	f, elsewhere := folder(t), folder(t)
+	elsewhere.write("key", "SECRET")
+	elsewhere.write("real/agent.json", `{"name":"linked","description":"SECRET"}`)
+	f.write("prompt/agent.json", `{"name":"prompt"}`)
+	if err := os.Mkdir(f.path("text"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for at, target := range map[string]string{"linked": "real", "flat.json": "real/agent.json", "text/agent.json": "key",
+		"prompt/agent.system-prompt.md": "key"} {
+		if err := os.Symlink(elsewhere.path(target), f.path(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := start(t, f.writable)
+	all, broken := s.get("/agents"), s.get("/agents?status=broken")
+	if strings.Contains(all.body+broken.body, "SECRET") || strings.Count(broken.body, agent.ErrLinkOut.Error()) != 4 {
+		t.Errorf("%s\n%s", all.body, broken.body)
+	}
 }
 
 // TestManyChangeOneFile: several coordinators and an editor write at the same time. No change that was answered with

@@ -48,7 +48,7 @@ func Load(dir, kind string, fits func(File) error) (good []File, broken []Broken
 			continue
 		}
 		f := File{Path: path}
-		files, err := ReadFiles(path)
+		files, err := ReadFiles(dir, path)
 		if err == nil {
 			f.Blueprint, err = files.Blueprint(kind)
 		}
@@ -136,10 +136,10 @@ func PromptPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "agent.system-prompt.md")
 }
 
-// ReadFiles reads the files of a definition. Each is a regular file of at most 1 MiB.
-func ReadFiles(path string) (f Files, err error) {
+// ReadFiles reads the files of a definition in a folder of agents. Each is a regular file of at most 1 MiB.
+func ReadFiles(dir, path string) (f Files, err error) {
 	f.Path = path
-	f.JSON, err = readLimited(path)
+	f.JSON, _, err = ReadFile(dir, path, maxFile)
 	if err != nil {
 		return f, err
 	}
@@ -147,7 +147,7 @@ func ReadFiles(path string) (f Files, err error) {
 	if at == "" {
 		return f, nil
 	}
-	f.Prompt, err = readLimited(at)
+	f.Prompt, _, err = ReadFile(dir, at, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
@@ -170,15 +170,4 @@ func (f Files) Blueprint(kind string) (Blueprint, error) {
 	}
 	b.SystemPrompt = string(f.Prompt)
 	return b, b.Check()
-}
-
-func readLimited(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return nil, fmt.Errorf("%s must be a file of at most %d bytes", filepath.Base(path), maxFile)
-	}
-	return os.ReadFile(path)
 }

@@ -24,14 +24,13 @@ func writeHealth(ctx context.Context, file string, all []*worker.Worker, log *sl
 	logged := false
 	for {
 		if why := unhealthy(all, time.Now()); why == "" {
-			err := os.WriteFile(file, []byte("every runner's heartbeats are answered\n"), 0o644)
+			err := replaceFile(file, "every runner's heartbeats are answered\n", time.Now())
 			if err != nil && !logged {
 				log.Warn("cannot write the health file (AO_HEALTH_FILE)", "err", err)
 			}
 			logged = err != nil
-		} else if err := os.WriteFile(file+".why", []byte(why+"\n"), 0o644); err == nil {
-			_ = os.Rename(file+".why", file)
-			_ = os.Chtimes(file, time.Time{}, time.Unix(0, 0)) // oldest possible, so it counts as unhealthy
+		} else {
+			_ = replaceFile(file, why+"\n", time.Unix(0, 0)) // oldest possible, so it counts as unhealthy
 		}
 		select {
 		case <-tick.C:
@@ -39,6 +38,21 @@ func writeHealth(ctx context.Context, file string, all []*worker.Worker, log *sl
 			return
 		}
 	}
+}
+
+// replaceFile replaces a file, which is never a link that a run's program put there. changed is its time.
+func replaceFile(file, text string, changed time.Time) error {
+	temporary := file + ".new"
+	_ = os.Remove(temporary)
+	f, err := os.OpenFile(temporary, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close(), os.Chtimes(temporary, changed, changed)); err != nil {
+		return err
+	}
+	return os.Rename(temporary, file)
 }
 
 // unhealthy returns which runner's heartbeats are not answered; empty: none.
@@ -62,12 +76,15 @@ func Health(file string, now time.Time) error {
 		return errors.New("AO_HEALTH_FILE is not set; set it here and for the worker, for example " +
 			"AO_HEALTH_FILE=/tmp/ao-worker-health")
 	}
-	info, err := os.Stat(file)
+	info, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s does not exist: no worker runs with this AO_HEALTH_FILE", file)
 	}
 	if err != nil {
 		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file: a worker writes one", file)
 	}
 	if age := now.Sub(info.ModTime()); age > maxAge {
 		why, err := os.ReadFile(file)

@@ -71,7 +71,7 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 		if err := Locked(dir, path); err != nil {
 			return err
 		}
-		old, err := agent.ReadFiles(path)
+		old, err := agent.ReadFiles(dir, path)
 		if err != nil {
 			return explain(err, path)
 		}
@@ -84,7 +84,7 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 		if err != nil {
 			return err
 		}
-		done, err := swap(old, next)
+		done, err := swap(dir, old, next)
 		if done || err != nil {
 			return explain(err, path)
 		}
@@ -139,8 +139,14 @@ func promptOf(old []byte, value json.RawMessage) ([]byte, error) {
 	return []byte(text), nil
 }
 
-// swap replaces the old texts with the new ones. Not done: the files changed meanwhile, and nothing was replaced.
-func swap(old, next agent.Files) (done bool, err error) {
+// swap replaces the old texts with the new ones in a folder of agents. Not done: the files changed meanwhile, and
+// nothing was replaced.
+func swap(dir string, old, next agent.Files) (done bool, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false, err
+	}
+	defer root.Close()
 	writes := []write{
 		{path: agent.PromptPath(old.Path), old: old.Prompt, next: next.Prompt},
 		{path: old.Path, old: old.JSON, next: next.JSON},
@@ -152,12 +158,18 @@ func swap(old, next agent.Files) (done bool, err error) {
 		return w.path == "" || bytes.Equal(w.old, w.next) && (w.old == nil) == (w.next == nil)
 	})
 	for i := range writes {
-		defer writes[i].discard()
-		if err := writes[i].stage(); err != nil {
+		w := &writes[i]
+		w.root = root
+		w.path, err = filepath.Rel(dir, w.path)
+		if err != nil {
+			return false, err
+		}
+		defer w.discard()
+		if err := w.stage(); err != nil {
 			return false, err
 		}
 	}
-	if now, err := agent.ReadFiles(old.Path); err != nil || !bytes.Equal(now.JSON, old.JSON) ||
+	if now, err := agent.ReadFiles(dir, old.Path); err != nil || !bytes.Equal(now.JSON, old.JSON) ||
 		!bytes.Equal(now.Prompt, old.Prompt) {
 		return false, err
 	}

@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -97,24 +98,29 @@ func TestFailedTemporaryFileChangesNothing(t *testing.T) {
 
 // If the second file cannot be put in place, the first one is restored.
 func TestTwoFilesChangeTogether(t *testing.T) {
-	_, at := made(t, "x/agent.json", `{"name":"x"}`)
+	dir, at := made(t, "x/agent.json", `{"name":"x"}`)
 	put(t, agent.PromptPath(at), "old")
-	old, err := agent.ReadFiles(at)
+	old, err := agent.ReadFiles(dir, at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	writes := []write{{path: agent.PromptPath(at), old: old.Prompt, next: []byte("new")},
-		{path: at, old: old.JSON, next: []byte("{}")}}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	writes := []write{{root: root, path: "x/agent.system-prompt.md", old: old.Prompt, next: []byte("new")},
+		{root: root, path: "x/agent.json", old: old.JSON, next: []byte("{}")}}
 	for i := range writes {
 		if err := writes[i].stage(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	os.Remove(writes[1].temporary)
+	root.Remove(writes[1].temporary)
 	if err := commit(writes); err == nil {
 		t.Fatal("it is committed")
 	}
-	if now, err := agent.ReadFiles(at); err != nil || string(now.Prompt) != "old" ||
+	if now, err := agent.ReadFiles(dir, at); err != nil || string(now.Prompt) != "old" ||
 		string(now.JSON) != `{"name":"x"}` {
 		t.Errorf("%s, %s, %v", now.JSON, now.Prompt, err)
 	}
@@ -187,5 +193,24 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 	if _, err := os.Stat(fresh); err != nil {
 		t.Errorf("the fresh one: %v", err)
+	}
+}
+
+// TestALinkLeadsNoWriteElsewhere: a folder that becomes a link after it was looked at.
+func TestALinkLeadsNoWriteElsewhere(t *testing.T) {
+	dir, at := made(t, "x/agent.json", `{"name":"x"}`)
+	elsewhere := t.TempDir()
+	old, err := agent.ReadFiles(dir, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.RemoveAll(filepath.Dir(at)), os.Symlink(elsewhere, filepath.Dir(at))); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := swap(dir, old, agent.Files{Path: at, JSON: []byte(`{}`)}); done || err == nil {
+		t.Errorf("done %v, %v", done, err)
+	}
+	if left, _ := os.ReadDir(elsewhere); len(left) > 0 {
+		t.Errorf("it wrote %v", left)
 	}
 }

@@ -39,7 +39,7 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(s.To), 0o700); err != nil { // the data folder, which has secrets
 		return nil, nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(s.To, ".ao"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(s.To, ".ao"), 0o700); err != nil {
 		return nil, nil, err
 	}
 	release, err := lock(ctx, s.To)
@@ -113,7 +113,7 @@ func (n *seedState) note(name, hash string) {
 
 func (s Seed) read() (seedState, error) {
 	n := seedState{Copied: map[string]string{}}
-	raw, err := os.ReadFile(filepath.Join(s.To, seedStateFile))
+	raw, _, err := agent.ReadFile(s.To, filepath.Join(s.To, seedStateFile), maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil
 	}
@@ -131,16 +131,21 @@ func (s Seed) write(n seedState) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(s.To, seedStateFile), raw, 0o644)
+	root, err := os.OpenRoot(s.To)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return writeFile(root, seedStateFile, raw, 0o600)
 }
 
-// writeFile writes a temporary file and renames it.
-func writeFile(at string, text []byte, mode fs.FileMode) error {
-	w := write{path: at, next: text}
+// writeFile writes a temporary file below root and renames it.
+func writeFile(root *os.Root, at string, text []byte, mode fs.FileMode) error {
+	w := write{root: root, path: at, next: text}
 	defer w.discard()
 	err := w.stage()
 	if err == nil {
-		err = os.Chmod(w.temporary, mode)
+		err = root.Chmod(w.temporary, mode)
 	}
 	if err == nil {
 		err = w.commit()
@@ -178,19 +183,19 @@ func (u agentFiles) hash() string {
 
 // replace writes the files into a folder of agents and removes those of old that are no longer there.
 func (u agentFiles) replace(dir string, old agentFiles) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	for _, at := range slices.Sorted(maps.Keys(u)) {
-		full := filepath.Join(dir, at)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		if err := root.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 			return err
 		}
 		if had, ok := old[at]; ok && bytes.Equal(had.text, u[at].text) {
 			continue
 		}
-		mode := fs.FileMode(0o644)
-		if u[at].mode&0o100 != 0 {
-			mode = 0o755
-		}
-		if err := writeFile(full, u[at].text, mode); err != nil {
+		if err := writeFile(root, at, u[at].text, 0o600|u[at].mode&0o100); err != nil {
 			return err
 		}
 	}
@@ -198,10 +203,10 @@ func (u agentFiles) replace(dir string, old agentFiles) error {
 		if _, ok := u[at]; ok {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, at)); err != nil {
+		if err := root.Remove(at); err != nil {
 			return err
 		}
-		_ = os.Remove(filepath.Join(dir, filepath.Dir(at))) // fails where something else is in it
+		_ = root.Remove(filepath.Dir(at)) // fails where something else is in it
 	}
 	return nil
 }
@@ -241,16 +246,19 @@ func readAgents(dir string) (map[string]agentFiles, error) {
 func readAgent(dir, top string, inFolder bool) (agentFiles, error) {
 	u, size := agentFiles{}, 0
 	add := func(at string) error {
-		info, err := os.Stat(filepath.Join(dir, at))
-		if err != nil || !info.Mode().IsRegular() {
+		full := filepath.Join(dir, at)
+		if info, err := os.Stat(full); err != nil || !info.Mode().IsRegular() {
 			return err
 		}
-		if size += int(info.Size()); len(u) == maxFiles || size > maxBytes {
+		text, mode, err := agent.ReadFile(dir, full, maxBytes)
+		if errors.Is(err, agent.ErrLinkOut) {
+			return nil
+		}
+		if size += len(text); len(u) == maxFiles || size > maxBytes {
 			return fmt.Errorf("%s has more than %d files or %d bytes, too much to copy", filepath.Join(dir, top),
 				maxFiles, maxBytes)
 		}
-		text, err := os.ReadFile(filepath.Join(dir, at))
-		u[at] = file{text, info.Mode()}
+		u[at] = file{text, mode}
 		return err
 	}
 	if !inFolder {

@@ -2,6 +2,7 @@ package agentfile
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,30 +14,32 @@ import (
 	"ao/shared/clock"
 )
 
-// write is a change of one file's text.
+// write is a change of one file's text. All is done below root, so that no link leads a write elsewhere.
 type write struct {
-	path      string
+	root      *os.Root
+	path      string // below root
 	old, next []byte // nil: there is no such file
-	temporary string
+	temporary string // below root
 }
 
 // stage writes the new text to a temporary file beside the old one, with its permissions, and syncs it.
 func (w *write) stage() error {
-	sweep(w.path)
+	w.sweep()
 	if w.next == nil {
 		return nil
 	}
-	mode := fs.FileMode(0o644)
+	mode := fs.FileMode(0o600)
 	var owner *syscall.Stat_t
-	if info, err := os.Stat(w.path); err == nil {
+	if info, err := w.root.Stat(w.path); err == nil {
 		mode = info.Mode().Perm()
 		owner, _ = info.Sys().(*syscall.Stat_t)
 	}
-	f, err := os.CreateTemp(filepath.Dir(w.path), tempPrefix(w.path)+"*")
+	name := filepath.Join(filepath.Dir(w.path), tempPrefix(w.path)+rand.Text())
+	f, err := w.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	w.temporary = f.Name()
+	w.temporary = name
 	if owner != nil {
 		_ = f.Chown(int(owner.Uid), int(owner.Gid)) // without the right to, the file keeps our owner
 	}
@@ -47,9 +50,9 @@ func (w *write) stage() error {
 // commit renames the temporary file over the old one.
 func (w *write) commit() error {
 	if w.next == nil {
-		return os.Remove(w.path)
+		return w.root.Remove(w.path)
 	}
-	err := os.Rename(w.temporary, w.path)
+	err := w.root.Rename(w.temporary, w.path)
 	if err == nil {
 		w.temporary = ""
 	}
@@ -71,7 +74,7 @@ func commit(writes []write) error {
 
 // undo restores the old text.
 func (w write) undo() error {
-	back := write{path: w.path, old: w.next, next: w.old}
+	back := write{root: w.root, path: w.path, old: w.next, next: w.old}
 	defer back.discard()
 	return errors.Join(back.stage(), back.commit())
 }
@@ -79,22 +82,23 @@ func (w write) undo() error {
 // discard removes a temporary file that was not committed.
 func (w *write) discard() {
 	if w.temporary != "" {
-		_ = os.Remove(w.temporary)
+		_ = w.root.Remove(w.temporary)
 	}
 }
 
 // staleAfter is the age from which a temporary file belongs to a process that has ended.
 const staleAfter = time.Hour
 
-// sweep removes stale temporary files of path.
-func sweep(path string) {
-	entries, _ := os.ReadDir(filepath.Dir(path)) // an unreadable folder fails later
+// sweep removes stale temporary files of the path.
+func (w *write) sweep() {
+	dir := filepath.Dir(w.path)
+	entries, _ := fs.ReadDir(w.root.FS(), filepath.ToSlash(dir)) // an unreadable folder fails later
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), tempPrefix(path)) {
+		if !strings.HasPrefix(e.Name(), tempPrefix(w.path)) {
 			continue
 		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
-			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+			_ = w.root.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
 }
