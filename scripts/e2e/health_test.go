@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -29,8 +30,15 @@ func TestWorkerHealthCheck(t *testing.T) {
 		t.Error("before there is a worker it is well")
 	}
 	s.agent("a", "echo 1", "")
+	other := filepath.Join(s.dir, "other")
+	if err := os.Symlink(other, filepath.Join(s.dir, "health")); err != nil { // as a run's program could
+		t.Fatal(err)
+	}
 	w := s.worker(env...)
 	s.until("the worker is well", well(""))
+	if _, err := os.Stat(other); err == nil {
+		t.Error("the worker wrote through a link")
+	}
 	s.coordinator.kill()
 	s.within(time.Minute, "nobody answers it, and it says so", well("its heartbeats are not answered"))
 	s.coordinator.start()

@@ -15,7 +15,7 @@ import (
 var ErrLinkOut = errors.New("a link leads out of the folder of agents; put the file itself there")
 
 // ReadFile reads a regular file of a folder of agents, of at most so many bytes. Links are followed within the folder
-// alone: whoever can write to it must not make this process read, and show, what only this process may read.
+// alone. So nobody who can write to it makes this process show what only this process may read.
 func ReadFile(dir, path string, most int) ([]byte, fs.FileMode, error) {
 	at, err := filepath.Rel(dir, path)
 	if err != nil {
