@@ -15,13 +15,14 @@ import (
 
 // Config configures a Bus. Its zero value works.
 type Config struct {
-	Replicas       int           // of streams and buckets, default 1
-	MaxBytes       int64         // of RUNS, default 4 GiB, or less if the server has less space
-	EventMaxBytes  int64         // of EVENTS, default as MaxBytes; the oldest are discarded
-	EventMaxAge    time.Duration // of EVENTS, default 168h
-	RejectedMaxAge time.Duration // of REJECTED, default 168h
-	KeyMaxAge      time.Duration // of the bucket "idempotency", default 168h
-	Log            *slog.Logger  // default slog.Default()
+	Replicas        int           // of streams and buckets, default 1
+	MaxBytes        int64         // of RUNS, default 4 GiB, or less if the server has less space
+	EventMaxBytes   int64         // of EVENTS, default as MaxBytes; the oldest are discarded
+	PayloadMaxBytes int64         // of the object store, default as MaxBytes
+	EventMaxAge     time.Duration // of EVENTS, default 168h
+	RejectedMaxAge  time.Duration // of REJECTED, default 168h
+	KeyMaxAge       time.Duration // of the bucket "idempotency", default 168h
+	Log             *slog.Logger  // default slog.Default()
 
 	// Confined is for a worker that logged in to NATS. It has no permission to read RUNS, and asks a
 	// coordinator for its own records.
@@ -55,6 +56,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<30)
 	cfg.EventMaxBytes = cmp.Or(cfg.EventMaxBytes, cfg.MaxBytes)
+	cfg.PayloadMaxBytes = cmp.Or(cfg.PayloadMaxBytes, cfg.MaxBytes)
 	cfg.EventMaxAge = cmp.Or(cfg.EventMaxAge, 168*time.Hour)
 	cfg.RejectedMaxAge = cmp.Or(cfg.RejectedMaxAge, 168*time.Hour)
 	cfg.KeyMaxAge = cmp.Or(cfg.KeyMaxAge, 168*time.Hour)

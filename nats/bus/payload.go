@@ -1,8 +1,8 @@
 package bus
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -18,6 +18,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -46,7 +47,7 @@ func partName(name string, n int) string { return name + "/" + strconv.Itoa(n) }
 // PutPart stores a part of a payload. Each part is an object of its own with a derived name: storing it twice
 // does no harm.
 func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) error {
-	ctx, done := b.withStorage(ctx, "OBJ_"+subject.Payloads, remaining(ctx))
+	ctx, done := b.withStorage(ctx, payloadStream, remaining(ctx))
 	defer done()
 	if len(body) > run.PartSize {
 		return fault.Newf(fault.TooLarge, "A part of a payload has at most %d bytes, not %d", run.PartSize, len(body))
@@ -55,19 +56,59 @@ func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) er
 	if err != nil {
 		return err
 	}
-	if i, err := os.GetInfo(ctx, partName(name, n)); err == nil && i.Size == uint64(len(body)) &&
-		i.Digest == digest(body) {
+	old, err := os.GetInfo(ctx, partName(name, n))
+	if err == nil && old.Size == uint64(len(body)) && old.Digest == digest(body) {
 		return nil // it is there; do not disturb its readers
 	}
-	// One message: if a cluster has no leader for a moment, nats.go resends several messages out of order,
-	// which damages the object.
-	whole := &jetstream.ObjectMetaOptions{ChunkSize: run.PartSize}
-	_, err = os.Put(ctx, jetstream.ObjectMeta{Name: partName(name, n), Opts: whole}, bytes.NewReader(body))
-	return objectFault(ctx, err)
+	if err := b.publishPart(ctx, partName(name, n), body); err != nil || old == nil {
+		return objectFault(ctx, err)
+	}
+	return purge(ctx, b.Conn, payloadStream, jetstream.WithPurgeSubject(chunkPrefix+old.NUID))
+}
+
+// The subjects of the object store, as nats.go has them.
+const (
+	payloadStream = "OBJ_" + subject.Payloads
+	chunkPrefix   = "$O." + subject.Payloads + ".C."
+	metaPrefix    = "$O." + subject.Payloads + ".M."
+)
+
+func metaSubject(object string) string {
+	return metaPrefix + base64.URLEncoding.EncodeToString([]byte(object))
+}
+
+// publishPart stores an object as one chunk, and its description once the chunk is stored. nats.go sends both at once:
+// if only the description is stored, as in a full store, the object looks complete and has no body.
+func (b *Store) publishPart(ctx context.Context, object string, body []byte) error {
+	info := jetstream.ObjectInfo{
+		ObjectMeta: jetstream.ObjectMeta{Name: object, Opts: &jetstream.ObjectMetaOptions{ChunkSize: run.PartSize}},
+		Bucket:     subject.Payloads, NUID: rand.Text(), Size: uint64(len(body)), ModTime: time.Now().UTC(),
+		Digest: digest(body),
+	}
+	if len(body) > 0 {
+		info.Chunks = 1
+		if _, err := b.js.Publish(ctx, chunkPrefix+info.NUID, body); err != nil {
+			return err
+		}
+	}
+	description, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	_, err = b.js.PublishMsg(ctx, &nats.Msg{Subject: metaSubject(object), Data: description,
+		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}})
+	if err != nil && errorCode(err) != 0 { // it is refused
+		_ = purge(ctx, b.Conn, payloadStream, jetstream.WithPurgeSubject(chunkPrefix+info.NUID)) // else nobody finds it
+	}
+	return err
 }
 
 // objectFault is the fault for an error of the object store: every error except "not found" means that NATS failed.
 func objectFault(ctx context.Context, err error) error {
+	if errorCode(err) == codeStoreFailed && strings.Contains(err.Error(), maxBytesText) {
+		return fault.Wrap(fault.Busy, run.CodePayloadsFull, "The object store of NATS is full (max_bytes of OBJ_"+
+			subject.Payloads+")", err).After(30 * time.Second)
+	}
 	err = asFault(ctx, wrap("payload", err))
 	if _, isFault := errors.AsType[*fault.Fault](err); err == nil || isFault || errors.Is(err, ErrNotFound) ||
 		ctx.Err() != nil {
@@ -105,10 +146,8 @@ var errManyMessages = errors.New("the object is not one message")
 
 // leaderPart reads an object from the leader. A replica that lags may not have it.
 func (b *Store) leaderPart(ctx context.Context, object string) ([]byte, error) {
-	const stream, prefix = "OBJ_" + subject.Payloads, "$O." + subject.Payloads
 	for read := ""; ; {
-		meta := prefix + ".M." + base64.URLEncoding.EncodeToString([]byte(object))
-		m, _, err := b.leaderGet(ctx, stream, lookup{Subject: meta})
+		m, _, err := b.leaderGet(ctx, payloadStream, lookup{Subject: metaSubject(object)})
 		if err != nil {
 			return nil, objectFault(ctx, err)
 		}
@@ -123,7 +162,7 @@ func (b *Store) leaderPart(ctx context.Context, object string) ([]byte, error) {
 		case info.Chunks != 1:
 			return nil, errManyMessages
 		}
-		m, _, err = b.leaderGet(ctx, stream, lookup{Subject: prefix + ".C." + info.NUID})
+		m, _, err = b.leaderGet(ctx, payloadStream, lookup{Subject: chunkPrefix + info.NUID})
 		if errors.Is(err, ErrNotFound) { // replaced in between?
 			read = info.NUID
 			continue
@@ -161,29 +200,38 @@ func (b *Store) DropPayloads(ctx context.Context, expired func(name string, at t
 		if cut <= 0 || !expired(i.Name[:cut], i.ModTime) {
 			continue
 		}
-		if err := os.Delete(ctx, i.Name); err != nil && !errors.Is(err, jetstream.ErrObjectNotFound) {
-			return objectFault(ctx, err)
+		if err := b.dropPart(ctx, i); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// DropPayload removes all parts of one payload, and their tombstones.
+// DropPayload removes all parts of one payload.
 func (b *Store) DropPayload(ctx context.Context, name string) error {
 	os, err := b.objects(ctx)
 	if err != nil {
 		return err
 	}
 	for n := 0; ; n++ {
-		switch err := os.Delete(ctx, partName(name, n)); {
+		info, err := os.GetInfo(ctx, partName(name, n))
+		switch {
 		case errors.Is(err, jetstream.ErrObjectNotFound):
 			return nil
 		case err != nil:
 			return objectFault(ctx, err)
 		}
-		tombstone := "$O." + subject.Payloads + ".M." + base64.URLEncoding.EncodeToString([]byte(partName(name, n)))
-		if err := purge(ctx, b.Conn, "OBJ_"+subject.Payloads, jetstream.WithPurgeSubject(tombstone)); err != nil {
+		if err := b.dropPart(ctx, info); err != nil {
 			return err
 		}
 	}
+}
+
+// dropPart removes a part. It writes nothing, not even a tombstone: a full store would refuse that.
+func (b *Store) dropPart(ctx context.Context, info *jetstream.ObjectInfo) error {
+	err := purge(ctx, b.Conn, payloadStream, jetstream.WithPurgeSubject(chunkPrefix+info.NUID))
+	if err == nil {
+		err = purge(ctx, b.Conn, payloadStream, jetstream.WithPurgeSubject(metaSubject(info.Name)))
+	}
+	return err
 }

@@ -59,7 +59,11 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 	if account, err := b.js.AccountInfo(ctx); err == nil { // needs a permission
 		s.MaxStore = uint64(max(account.Limits.MaxStore, 0))
 	}
-	for _, name := range []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit} {
+	names := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit}
+	for _, name := range bucketNames {
+		names = append(names, "KV_"+name)
+	}
+	for _, name := range append(names, payloadStream) {
 		asked := time.Now()
 		stream, err := b.js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) && name == subject.Audit {

@@ -29,9 +29,6 @@ var layout = strconv.Itoa(layoutMajor) + "." + strconv.Itoa(layoutMinor)
 // loginMaxAge is how long an ended login is remembered: longer than an unused login lasts.
 const loginMaxAge = 13 * time.Hour
 
-// minStreamBytes is the smallest size of a stream, for a server with little space.
-const minStreamBytes = 16 << 20
-
 // Setup creates the streams, buckets and the object store, and upgrades older ones. Coordinators may call it
 // concurrently and repeatedly. While JetStream does not answer, has no leader or no space, it waits and logs
 // that, until ctx ends.
@@ -84,15 +81,16 @@ func (b *setup) all(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := b.try(ctx, "object store "+subject.Payloads, b.objectStore); err != nil {
+		return err
+	}
 	for _, name := range bucketNames {
 		if err := b.try(ctx, "bucket "+name,
 			func(ctx context.Context) error { return b.bucket(ctx, name) }); err != nil {
 			return err
 		}
 	}
-	if err := b.try(ctx, "object store "+subject.Payloads, b.objectStore); err != nil {
-		return err
-	}
+	b.limitAll(ctx)
 	return b.try(ctx, "inbox", func(ctx context.Context) error {
 		_, err := b.js.CreateConsumer(ctx, subject.Inbox, jetstream.ConsumerConfig{
 			Durable: subject.InboxDurable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
@@ -214,12 +212,12 @@ func (b *setup) createHalved(ctx context.Context, want jetstream.StreamConfig) (
 	}
 }
 
-// combinedKey marks a RUNS stream that is created with the size of all streams together, to find the space for
-// all of them. If each stream reserved its own, the first could leave nothing for the last. And a cluster's
+// combinedKey marks a RUNS stream that is created with the size of everything together, to find the space for
+// all of it. If each stream reserved its own, the first could leave nothing for the last. And a cluster's
 // servers learn late, by several seconds, what the others have reserved: space would be reserved twice.
 const combinedKey = "ao.whole"
 
-// sized returns the configuration to create a stream with: RUNS with the size of all streams, the others scaled by
+// sized returns the configuration to create a stream with: RUNS with the size of everything, the others scaled by
 // what RUNS got.
 func (b *setup) sized(want jetstream.StreamConfig) jetstream.StreamConfig {
 	if want.Name != subject.Runs {
@@ -231,25 +229,17 @@ func (b *setup) sized(want jetstream.StreamConfig) jetstream.StreamConfig {
 	return want
 }
 
-// shrink gives RUNS its own size: as configured if there was space for all streams, else its share of half of the
-// space. Buckets and payloads need some too. Any coordinator may do it, repeatedly.
+// shrink gives RUNS its own size: as configured if there was space for everything, else its share of nine tenths of
+// the space. Any coordinator may do it, repeatedly.
 func (b *setup) shrink(ctx context.Context, have, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	if share := fraction(have.MaxBytes, b.sum()) / 2; share < 0.5 {
-		want.MaxBytes = max(int64(float64(want.MaxBytes)*share), minStreamBytes)
+	if share := fraction(have.MaxBytes, b.sum()); share < 1 {
+		want.MaxBytes = max(int64(float64(want.MaxBytes)*share*0.9), minStreamBytes)
 		b.log.WarnContext(ctx, "NATS has little space, the streams are smaller than configured", "stream", want.Name,
 			"max_bytes", want.MaxBytes)
 	}
 	have.MaxBytes, have.Metadata = want.MaxBytes, maps.Clone(have.Metadata)
 	delete(have.Metadata, combinedKey)
 	return b.js.UpdateStream(ctx, have)
-}
-
-// sum returns the configured size of all streams.
-func (b *setup) sum() (bytes int64) {
-	for _, cfg := range b.streams() {
-		bytes += cfg.MaxBytes
-	}
-	return bytes
 }
 
 // fraction returns how much of what was wanted there is, 1 at most.
@@ -315,11 +305,12 @@ func (b *setup) bucket(ctx context.Context, name string) error {
 	case subject.Logins:
 		cfg.TTL = loginMaxAge
 	}
-	fits, err := b.fits(ctx, "KV_"+name, cfg.Replicas, cfg.TTL)
+	have, err := b.existing(ctx, "KV_"+name)
+	cfg.MaxBytes = have.limitOr(b.size(limitOf(name)))
 	var kv jetstream.KeyValue
 	switch {
 	case err != nil:
-	case fits:
+	case have.fits(cfg.Replicas, cfg.TTL):
 		kv, err = b.js.KeyValue(ctx, name)
 	default:
 		kv, err = b.js.CreateOrUpdateKeyValue(ctx, cfg)
@@ -330,27 +321,41 @@ func (b *setup) bucket(ctx context.Context, name string) error {
 	return err
 }
 
-// fits reports whether a bucket's stream exists as configured. Then no space is requested from the server.
-func (b *setup) fits(ctx context.Context, stream string, replicas int, age time.Duration) (bool, error) {
+// existing is the configuration of a bucket's stream; Config is nil if there is none.
+type existing struct{ *jetstream.StreamConfig }
+
+func (b *setup) existing(ctx context.Context, stream string) (existing, error) {
 	s, err := b.js.Stream(ctx, stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return false, nil
+		return existing{}, nil
 	}
 	if err != nil {
-		return false, err
+		return existing{}, err
 	}
-	have := s.CachedInfo().Config
-	return have.Replicas == replicas && have.MaxAge == age, nil
+	return existing{&s.CachedInfo().Config}, nil
+}
+
+// fits reports whether the stream exists as configured. Then no space is requested from the server.
+func (e existing) fits(replicas int, age time.Duration) bool {
+	return e.StreamConfig != nil && e.Replicas == replicas && e.MaxAge == age
+}
+
+// limitOr returns the limit of a stream that exists, else size.
+func (e existing) limitOr(size int64) int64 {
+	if e.StreamConfig != nil {
+		return e.MaxBytes
+	}
+	return size
 }
 
 func (b *setup) objectStore(ctx context.Context) error {
+	have, err := b.existing(ctx, b.payloadLimit().stream)
 	cfg := jetstream.ObjectStoreConfig{Bucket: subject.Payloads, Replicas: b.cfg.Replicas,
-		Storage: jetstream.FileStorage}
-	fits, err := b.fits(ctx, "OBJ_"+subject.Payloads, cfg.Replicas, 0)
+		Storage: jetstream.FileStorage, MaxBytes: have.limitOr(b.size(b.payloadLimit()))}
 	var store jetstream.ObjectStore
 	switch {
 	case err != nil:
-	case fits:
+	case have.fits(cfg.Replicas, 0):
 		store, err = b.js.ObjectStore(ctx, subject.Payloads)
 	default:
 		store, err = b.js.CreateOrUpdateObjectStore(ctx, cfg)

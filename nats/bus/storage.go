@@ -81,7 +81,7 @@ type condition struct {
 
 func newSinks(b *Conn) map[string]*sink {
 	all := map[string]*sink{}
-	streams := []string{subject.Runs, subject.Rejected, "OBJ_" + subject.Payloads}
+	streams := []string{subject.Runs, subject.Rejected, payloadStream}
 	for _, name := range bucketNames {
 		streams = append(streams, "KV_"+name)
 	}

@@ -8,6 +8,13 @@ const CodeDisconnected = "runner_disconnected"
 // CodeTooLarge is the error of a run whose result is larger than a result may be.
 const CodeTooLarge = "result_too_large"
 
+// The error codes of payloads, which the object store keeps.
+const (
+	CodePayloadsFull      = "payloads_full"      // the object store has no room for another
+	CodePayloadShare      = "payload_share"      // the caller, or its session tree, has its share of it
+	CodeParametersExpired = "parameters_expired" // the parameters of an ended run were removed to make room
+)
+
 // AllowsRetry reports whether the run's definition allows another attempt after the n-th.
 func (s *Spec) AllowsRetry(n int) bool { return n < s.Attempts }
 
