@@ -79,7 +79,8 @@ func (b *setup) limitAll(ctx context.Context) {
 		if err == nil { // the least, and a share of what is more
 			size := l.least + int64(float64(b.size(l)-l.least)*share)
 			_, err = b.reserve(ctx, l.stream, size, size)
-			b.log.InfoContext(ctx, "a stream without a limit gets one", "stream", l.stream, "max_bytes", size, "err", err)
+			b.log.InfoContext(ctx, "a stream without a limit gets one", "stream", l.stream, "max_bytes", size, "err",
+				err)
 		}
 	}
 	if err != nil {

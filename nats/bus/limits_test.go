@@ -143,8 +143,8 @@ func TestOlderDeploymentsGetLimitsInPlace(t *testing.T) {
 	}
 }
 
-// TestAFullObjectStoreRefusesOnlyItsOwn: payloads are refused with their own error, records and buckets go on, and
-// what is removed makes room, although a full store takes no tombstones.
+// TestAFullObjectStoreRefusesOnlyItsOwn: payloads are refused with their own error. Records and buckets go on. What is
+// removed makes room, although a full store takes no tombstones.
 func TestAFullObjectStoreRefusesOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t, natstest.MaxStore(90<<20))
@@ -173,7 +173,8 @@ func TestAFullObjectStoreRefusesOnlyItsOwn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := b.Append(t.Context(), bus.Entry{Subject: subject.Ended("01", "first", "key"), Body: []byte("x")}); err != nil {
+	end := bus.Entry{Subject: subject.Ended("01", "first", "key"), Body: []byte("x")}
+	if _, err := b.Append(t.Context(), end); err != nil {
 		t.Errorf("a record: %v", err)
 	}
 	if _, err := b.Bucket(subject.Agents).Put(t.Context(), "k", []byte("v")); err != nil {
