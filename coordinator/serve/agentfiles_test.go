@@ -234,8 +234,8 @@ func TestLinksOutOfTheFolder(t *testing.T) {
 	if err := os.Mkdir(f.path("text"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for at, target := range map[string]string{"linked": "real", "flat.json": "real/agent.json", "text/agent.json": "key",
-		"prompt/agent.system-prompt.md": "key"} {
+	for at, target := range map[string]string{"linked": "real", "flat.json": "real/agent.json",
+		"text/agent.json": "key", "prompt/agent.system-prompt.md": "key"} {
 		if err := os.Symlink(elsewhere.path(target), f.path(at)); err != nil {
 			t.Fatal(err)
 		}
