@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -61,8 +64,26 @@ func (l Login) Options() ([]nats.Option, error) {
 	return opts, err
 }
 
-// SecretFiles returns the files that no other user should be able to read.
-func (l Login) SecretFiles() []string { return []string{l.Creds, l.Key} }
+// SecretFiles returns the files that no program of a run should be able to read: those of this login, and of others
+// beside it that this process can read. Those are NAME/nats.nk and NAME.env, where 'ao init' and systemd units have them.
+func (l Login) SecretFiles() []string {
+	all := []string{l.Creds, l.Key}
+	if l.Creds == "" {
+		return all
+	}
+	above, own := filepath.Dir(filepath.Dir(filepath.Clean(l.Creds))), filepath.Base(l.Creds)
+	folders, _ := os.ReadDir(above) // what cannot be listed has no files to report
+	for _, f := range folders {
+		for _, file := range []string{filepath.Join(above, f.Name(), own), filepath.Join(above, f.Name()+".env")} {
+			if f.IsDir() && !slices.Contains(all, file) && syscall.Access(file, mayRead) == nil {
+				all = append(all, file)
+			}
+		}
+	}
+	return all
+}
+
+const mayRead = 4 // R_OK of access(2)
 
 // tls is nil without settings: then TLS is used if the server requires it, and the system's authorities are trusted.
 func (l Login) tls() (*tls.Config, error) {

@@ -359,6 +359,18 @@ func TestUnits(t *testing.T) {
 			}
 		}
 	}
+	worker, page := read(t, "systemd/ao-worker@.service"), read(t, docs+"deploying.md")
+	for _, m := range regexp.MustCompile(`(?m)^Environment(?:=AO_NATS_CREDS|File)=-?(\S+)`).FindAllStringSubmatch(worker,
+		-1) {
+		if !strings.HasPrefix(m[1], "/etc/ao/") || !strings.Contains(worker, "\nEnvironment=AO_HIDE=/etc/ao\n") {
+			t.Errorf("programs of another profile can read %s", m[1])
+		}
+	}
+	for _, path := range []string{"/etc/ao-worker/profiles", "/etc/ao-worker/agents", "install -m 0600 /dev/null"} {
+		if !strings.Contains(page, path) {
+			t.Errorf("deploying.md does not say %s", path)
+		}
+	}
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("SKIPPED: there is no systemd-analyze here")
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDoctorReportsALoginThatProgramsRead: 'ao doctor' fails if a worker's programs can read its NATS credential, and
-// passes if the worker hides it.
+// TestDoctorReportsALoginThatProgramsRead: 'ao doctor' fails if a worker's programs can read its NATS credential or one
+// beside it, and passes if the worker hides both.
 func TestDoctorReportsALoginThatProgramsRead(t *testing.T) {
 	t.Parallel()
 	s, ring, address := upGuarded(t)
@@ -31,16 +31,25 @@ func TestDoctorReportsALoginThatProgramsRead(t *testing.T) {
 	s.contains(open.log.String(), "can read a secret file of the worker", login)
 	open.stop()
 
-	hides := append(as(ring, address, "worker-test"), "AO_HIDE="+filepath.Dir(login), "TMPDIR="+
-		filepath.Join(s.dir, "tmp"))
-	closed := s.runner("closed-host", hides...)
-	s.until("it hides, or says that this system cannot", func() bool {
-		return strings.Contains(closed.log.String(), "registered") || strings.Contains(closed.log.String(),
-			"Landlock is not available")
-	})
-	if strings.Contains(closed.log.String(), "Landlock is not available") {
-		t.Skip(closed.log.String())
+	hiding := func(host, path string) *program {
+		t.Helper()
+		p := s.runner(host, append(as(ring, address, "worker-test"), "AO_HIDE="+path, "TMPDIR="+
+			filepath.Join(s.dir, "tmp"))...)
+		s.until("it hides, or says that this system cannot", func() bool {
+			return strings.Contains(p.log.String(), "registered") || strings.Contains(p.log.String(),
+				"Landlock is not available")
+		})
+		if strings.Contains(p.log.String(), "Landlock is not available") {
+			t.Skip(p.log.String())
+		}
+		return p
 	}
+	half := hiding("half-host", filepath.Dir(login))
+	s.online("half-host")
+	s.contains(doctor(), "worker-secrets", filepath.Join(ring, "coordinator", "nats.nk"), "half-host")
+	half.stop()
+
+	hiding("closed-host", ring)
 	s.online("closed-host")
 	refused := s.sync("read", asked)
 	s.has(refused, 200, "failed", "Permission denied")

@@ -194,8 +194,8 @@ func (d *Doctor) checkRunners() (all []health.Result, versions map[string]int) {
 	}
 	if len(open) > 0 {
 		all = append(all, health.Failed("worker-secrets", "hide the file from programs: set AO_HIDE of that worker "+
-			"to it or its folder (Linux with Landlock), or give the profile a sandbox", "executor programs can read "+
-			"their worker's login, and so have its permissions: %s", firstFew(open)))
+			"to it or a folder above (Linux with Landlock), or give the profile a sandbox", "executor programs can "+
+			"read the login of their worker or of another program, and so have its permissions: %s", firstFew(open)))
 	}
 	switch {
 	case len(missing) > 0:
