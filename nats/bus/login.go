@@ -64,8 +64,8 @@ func (l Login) Options() ([]nats.Option, error) {
 	return opts, err
 }
 
-// SecretFiles returns the files that no program of a run should be able to read: those of this login, and of others
-// beside it that this process can read. Those are NAME/nats.nk and NAME.env, where 'ao init' and systemd units have them.
+// SecretFiles returns the files that no program of a run should be able to read: those of this login, and others beside
+// it that this process can read. 'ao init' and the systemd units name those NAME/nats.nk and NAME.env.
 func (l Login) SecretFiles() []string {
 	all := []string{l.Creds, l.Key}
 	if l.Creds == "" {

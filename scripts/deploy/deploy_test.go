@@ -360,8 +360,8 @@ func TestUnits(t *testing.T) {
 		}
 	}
 	worker, page := read(t, "systemd/ao-worker@.service"), read(t, docs+"deploying.md")
-	for _, m := range regexp.MustCompile(`(?m)^Environment(?:=AO_NATS_CREDS|File)=-?(\S+)`).FindAllStringSubmatch(worker,
-		-1) {
+	secret := regexp.MustCompile(`(?m)^Environment(?:=AO_NATS_CREDS|File)=-?(\S+)`)
+	for _, m := range secret.FindAllStringSubmatch(worker, -1) {
 		if !strings.HasPrefix(m[1], "/etc/ao/") || !strings.Contains(worker, "\nEnvironment=AO_HIDE=/etc/ao\n") {
 			t.Errorf("programs of another profile can read %s", m[1])
 		}
