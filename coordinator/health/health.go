@@ -69,7 +69,8 @@ func Skipped(check, advice, format string, args ...any) Result {
 func OutdatedUsers(where string) Result {
 	return Warned("nats-users", "renew nats/users.conf with 'ao init --dir' and the folder of its keys, which "+
 		"stay; then have NATS reload it, or restart an embedded one",
-		"users.conf is of an older version: coordinators do not get the credential of a worker's request (%s)", where)
+		"users.conf is of an older version: coordinators do not get the credential of a worker's request, or NATS "+
+			"does not limit connections and subscriptions (%s)", where)
 }
 
 // Secret checks that only its owner can read a file of secrets, or look into a folder. setting names it.

@@ -111,7 +111,7 @@ func (p process) embedded(ctx context.Context) (all []health.Result) {
 	switch {
 	case n.Users != "":
 		all = append(all, health.Passed("nats-users", "the embedded NATS requires a login"))
-		if text, err := os.ReadFile(n.Users); err == nil && !users.Named(string(text)) {
+		if text, err := os.ReadFile(n.Users); err == nil && !users.Current(string(text)) {
 			all = append(all, health.OutdatedUsers("AO_NATS_USERS "+n.Users))
 		}
 	case onlyLocal(n.Listen):

@@ -1,9 +1,13 @@
 package embed_test
 
 import (
+	"cmp"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"ao/nats/disk"
@@ -62,5 +66,60 @@ func TestTheStoreOfOurConfigurationHasRoomForAllStreams(t *testing.T) {
 		if opts.JetStreamMaxStore != size || opts.StoreDir != "/data" || !opts.SyncAlways {
 			t.Errorf("%s: %d bytes in %s, want %d in /data", name, opts.JetStreamMaxStore, opts.StoreDir, size)
 		}
+		checkLimits(t, name, opts)
+	}
+}
+
+// checkLimits: a configuration that we ship has the limits of an embedded server.
+func checkLimits(t *testing.T, name string, opts *server.Options) {
+	t.Helper()
+	most, workers := opts.MaxConn, 4096+64
+	own := &server.Options{}
+	embed.Limit(own)
+	if most <= workers || opts.MaxSubs != own.MaxSubs || opts.MaxPending != own.MaxPending ||
+		opts.MaxControlLine != own.MaxControlLine || !opts.NoFastProducerStall ||
+		opts.WriteDeadline != own.WriteDeadline {
+		t.Errorf("%s: %d connections, %d subscriptions, %d bytes pending, lines of %d bytes, %s, stall %t; want "+
+			"more than %d, and as embedded %d, %d, %d, %s", name, most, opts.MaxSubs, opts.MaxPending,
+			opts.MaxControlLine, opts.WriteDeadline, !opts.NoFastProducerStall, workers,
+			own.MaxSubs, own.MaxPending, own.MaxControlLine, own.WriteDeadline)
+	}
+}
+
+// TestShippedConfigurationsLimitConnections: every configuration of a NATS server that we ship has the limits.
+func TestShippedConfigurationsLimitConnections(t *testing.T) {
+	shipped := map[string]string{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata") {
+			return cmp.Or(err, filepath.SkipDir)
+		}
+		if e := filepath.Ext(path); e != ".conf" && e != ".yml" && e != ".yaml" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if regexp.MustCompile(`(?m)^ *(write_deadline|ping_interval):`).Match(text) { // the options of a server
+			shipped[strings.TrimPrefix(path, "../../")] = string(text)
+		}
+		return err
+	})
+	if err != nil || len(shipped) < 3 {
+		t.Fatalf("found %d configurations: %v", len(shipped), err)
+	}
+	for name, text := range shipped {
+		var lines []string
+		for _, option := range []string{"max_connections", "max_subscriptions", "max_pending", "max_control_line",
+			"no_fast_producer_stall", "write_deadline"} {
+			line := regexp.MustCompile(`(?m)^ *` + option + `: .*$`).FindString(text)
+			lines = append(lines, strings.NewReplacer("<<", "", ">>", "").Replace(strings.TrimSpace(line)))
+		}
+		file := filepath.Join(t.TempDir(), "nats.conf")
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		opts, err := server.ProcessConfigFile(file)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		checkLimits(t, name, opts)
 	}
 }

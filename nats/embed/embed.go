@@ -153,16 +153,6 @@ func (s *Server) started(ns *server.Server, started <-chan struct{}) error {
 	}
 }
 
-// maxConnections returns how many connections the server accepts: a quarter of the process's open-file limit. The
-// HTTP API uses half of it, and NATS would use all.
-func maxConnections() int {
-	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		return 0 // the server's own limit
-	}
-	return int(min(max(files.Cur/4, 64), 64<<10))
-}
-
 func (c Config) options() (*server.Options, map[users.Role]users.Credential, error) {
 	if c.StoreDir == "" {
 		return nil, nil, errors.New("embedded NATS: StoreDir is required")
@@ -177,9 +167,7 @@ func (c Config) options() (*server.Options, map[users.Role]users.Credential, err
 	}
 	opts.ServerName, opts.NoSigs, opts.DisableJetStreamBanner = cmp.Or(c.Name, "ao"), true, true
 	opts.JetStream, opts.StoreDir, opts.JetStreamMaxStore = true, c.StoreDir, c.MaxStore
-	if opts.MaxConn <= 0 {
-		opts.MaxConn = maxConnections()
-	}
+	limit(opts)
 	switch c.Sync {
 	case "", "always":
 		opts.SyncAlways = true

@@ -1,6 +1,28 @@
 package embed
 
-import "time"
+import (
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Limit is limit for tests.
+func Limit(opts *server.Options) { limit(opts) }
+
+// Subscriptions returns how many there are.
+func (s *Server) Subscriptions() int { return int(s.ns.Load().NumSubscriptions()) }
+
+// Pending returns the bytes that connections have not read, and how many were cut off since they did not read.
+func (s *Server) Pending() (bytes, cut int64) {
+	all, err := s.ns.Load().Connz(nil)
+	if err != nil {
+		return 0, 0
+	}
+	for _, c := range all.Conns {
+		bytes += int64(c.Pending)
+	}
+	return bytes, s.ns.Load().NumSlowConsumers()
+}
 
 // Restart is what watch does once there is room.
 func (s *Server) Restart() {

@@ -190,6 +190,20 @@ func (p *Process) Pause() {
 	}
 }
 
+// Memory returns a line of the process's /proc/PID/status in KiB, such as VmRSS or VmHWM.
+func (p *Process) Memory(line string) (kib int) {
+	p.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\n"+line+":"))
+	if _, err := fmt.Sscan(string(rest), &kib); err != nil {
+		p.t.Fatalf("%s: %v", line, err)
+	}
+	return kib
+}
+
 // Resume continues a paused process.
 func (p *Process) Resume() { p.cmd.Process.Signal(syscall.SIGCONT) }
 

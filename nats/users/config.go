@@ -28,6 +28,27 @@ const (
 	ResponseWindow = time.Minute
 )
 
+// connections are the limits of a role's connections to all servers. NATS has none for a single user.
+type connections struct {
+	most          int // connections of the role
+	subscriptions int // of one connection
+}
+
+// limits are what keeps connections and memory for others. A worker has a connection, and a subscription for each task
+// queue: two thousand at most. A publisher needs one of each. Coordinators have the server's limits.
+var limits = map[Role]connections{
+	Worker:    {most: 4096, subscriptions: 2500},
+	Publisher: {most: 64, subscriptions: 100},
+}
+
+// line is the line of the configuration; empty: the server's limits apply.
+func (c connections) line() string {
+	if c.most == 0 {
+		return ""
+	}
+	return fmt.Sprintf("    limits: {max_connections: %d, max_subscriptions: %d}\n", c.most, c.subscriptions)
+}
+
 // TLS is the server's certificate, as its configuration has it. No Cert: no TLS.
 type TLS struct{ Cert, Key string }
 
@@ -56,6 +77,7 @@ func Config(all []User, tls TLS) string {
 		if role == Coordinator {
 			b.WriteString("    jetstream: enabled\n")
 		}
+		b.WriteString(limits[role].line())
 		b.WriteString("    users: [\n")
 		for _, u := range all {
 			if u.Role == role {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"ao/nats/subject"
+	"ao/shared/run"
 )
 
 // Role is what a user is for.
@@ -72,7 +73,7 @@ type service struct {
 
 // services are everything that each role may do, besides its inbox.
 var services = map[Role][]service{
-	Worker: {
+	Worker: slices.Concat([]service{
 		{subject: subject.RunnerAPI("*"), named: true}, // except registration: see Permissions
 		{subject: subject.Register("*", "*"), named: true},
 		{subject: subject.Heartbeats("*"), named: true},
@@ -80,11 +81,11 @@ var services = map[Role][]service{
 		{subject: subject.Bound("*", "*", "*")},
 		{subject: subject.Offered("*", "*", "*")},
 		{subject: subject.Ended("*", "*", "*")},
-		{subject: subject.Event("*", "*", "*", "*")},
+	}, events(append(slices.Clone(run.ReportedKinds), run.PackKind)), []service{
 		{subject: subject.RejectedRuns},                              // queue messages that it cannot read
 		{subject: subject.Pull("*"), stream: true, threshold: "15s"}, // longer than a pull lives
 		{subject: subject.Acks, indirect: true},                      // of its deliveries, by allow_responses
-	},
+	}),
 	Publisher: {
 		{subject: subject.APIRunsCreate, threshold: "1h"}, // mode sync waits for the run
 		{subject: subject.APIRunsGet},
@@ -92,6 +93,14 @@ var services = map[Role][]service{
 		{subject: subject.APIAgentsList},
 		{subject: subject.InboxRuns},
 	},
+}
+
+// events are the events of any run. Each subject takes NATS's memory, so a run has only as many as there are kinds.
+func events(kinds []string) (all []service) {
+	for _, kind := range kinds {
+		all = append(all, service{subject: subject.Event("*", "*", "*", kind)})
+	}
+	return all
 }
 
 // Permissions returns the permissions of a user among others.

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"ao/nats/subject"
 )
 
 // Renew is Config for a configuration that an earlier call made, perhaps of an older version. Lines that an
@@ -42,9 +44,15 @@ func Renew(have string, all []User, tls TLS) (string, error) {
 	return b.String(), nil
 }
 
-// Named reports whether a configuration makes the server name the senders of workers' requests. One of an older
-// version does not.
-func Named(conf string) bool {
+// Current reports whether a configuration is of this version. The server then names the senders of workers' requests.
+// It limits connections, subscriptions and the subjects of events.
+func Current(have string) bool {
+	return named(have) && !strings.Contains(have, `"`+allEvents+`"`) &&
+		strings.Contains(have, limits[Worker].line()) && strings.Contains(have, limits[Publisher].line())
+}
+
+// named reports whether a configuration makes the server name the senders of workers' requests.
+func named(conf string) bool {
 	for _, s := range services[Worker] {
 		line := fmt.Sprintf("{service: {account: %s, subject: %q}", AccountCoordinators, s.subject)
 		if s.named && strings.Contains(conf, line) && !strings.Contains(conf, line+shareOption) {
@@ -52,6 +60,23 @@ func Named(conf string) bool {
 		}
 	}
 	return true
+}
+
+// allEvents is what a worker could publish events to before their kinds were listed.
+var allEvents = subject.Event("*", "*", "*", "*")
+
+var (
+	limitsLine = regexp.MustCompile(`(?m)^    limits: \{max_connections: \d+, max_subscriptions: \d+\}\n`)
+	eventKinds = regexp.MustCompile(`"ao\.events\.\*\.\*\.\*\.[a-z_]+"(, "ao\.events\.\*\.\*\.\*\.[a-z_]+")*`)
+	// the first kind's line stands for all
+	otherKinds = regexp.MustCompile(
+		`(?m)^      \{service: .*"ao\.events\.\*\.\*\.\*\.(pre_tool|post_tool|metadata|pack)".*\n`)
+)
+
+// unlimited returns a configuration, or a line of one, as it was before there were limits.
+func unlimited(text string) string {
+	text = otherKinds.ReplaceAllString(limitsLine.ReplaceAllString(text, ""), "")
+	return eventKinds.ReplaceAllString(text, `"`+allEvents+`"`)
 }
 
 func split(text string) []string { return slices.Collect(strings.Lines(text)) }
@@ -86,7 +111,10 @@ func made(have string, tls TLS) string {
 		}
 	}
 	text := Config(all, then)
-	if strings.HasPrefix(have, oldTitle) || !Named(have) {
+	if !Current(have) {
+		text = unlimited(text)
+	}
+	if strings.HasPrefix(have, oldTitle) || !named(have) {
 		text = strings.ReplaceAll(strings.Replace(text, title, oldTitle, 1), shareOption, "")
 	}
 	return text
@@ -117,7 +145,7 @@ func additions(before, now []string) (added map[int][]string, missing string) {
 func matches(a, b []string) []int {
 	same := func(x, y string) bool {
 		plain := func(s string) string {
-			return strings.Replace(strings.Replace(s, shareOption, "", 1), title, oldTitle, 1)
+			return unlimited(strings.Replace(strings.Replace(s, shareOption, "", 1), title, oldTitle, 1))
 		}
 		return plain(x) == plain(y)
 	}

@@ -68,7 +68,7 @@ func own(t *testing.T, conf string) (string, users.Credential) {
 // there.
 func TestUsersOfAnOlderVersionAreRenewed(t *testing.T) {
 	before, all, list := olderKeys(t)
-	if users.Named(before) || !users.Named(users.Config(list, users.TLS{})) {
+	if users.Current(before) || !users.Current(users.Config(list, users.TLS{})) {
 		t.Error("the two versions are not distinguished")
 	}
 	if got, err := users.Renew(before, list, users.TLS{}); err != nil || got != users.Config(list, users.TLS{}) {
@@ -166,5 +166,29 @@ func TestRenewRefusesWhatItCannotKeep(t *testing.T) {
 	if err != nil || strings.Contains(removed, replaced.Key) || strings.Contains(removed, "/etc/ao") ||
 		!strings.Contains(removed, grafana.Key) {
 		t.Errorf("%v\n%s", err, removed)
+	}
+}
+
+// TestUsersWithoutLimitsAreRenewed: what 'ao init' made before there were limits becomes what it makes today, with what
+// an operator added.
+func TestUsersWithoutLimitsAreRenewed(t *testing.T) {
+	_, _, list := olderKeys(t)
+	want := users.Config(list, users.TLS{})
+	before := users.Unlimited(want)
+	if strings.Contains(before, "limits:") || strings.Count(before, "ao.events.") != 3+2 ||
+		users.Current(before) || !users.Current(want) {
+		t.Fatalf("the two versions are not distinguished: %s", before)
+	}
+	if got, err := users.Renew(before, list, users.TLS{}); err != nil || got != want {
+		t.Errorf("%v\n%s", err, got)
+	}
+	added, _ := own(t, before)
+	got, err := users.Renew(added, list, users.TLS{})
+	if err != nil || !users.Current(got) || !strings.Contains(got, "# grafana\n") ||
+		!strings.HasSuffix(got, "}\nsystem_account: SYS\n") {
+		t.Errorf("%v\n%s", err, got)
+	}
+	if again, err := users.Renew(got, list, users.TLS{}); err != nil || again != got {
+		t.Errorf("a second time: %v\n%s", err, again)
 	}
 }

@@ -41,7 +41,7 @@ var packageImports = []struct {
 
 	{"ao/nats/subject", []string{"ao/shared/fault"}},
 	{"ao/nats/stream", []string{"ao/shared/..."}},
-	{"ao/nats/users", []string{"ao/nats/subject"}},
+	{"ao/nats/users", []string{"ao/nats/subject", "ao/shared/run"}},
 	{"ao/nats/disk", nil},
 	{"ao/nats/embed", []string{"ao/shared/...", "ao/nats/users", "ao/nats/disk"}},
 	{"ao/nats/natstest", []string{"ao/shared/...", "ao/nats/..."}},

@@ -40,4 +40,20 @@ var Table = []Row{
 		Told:  "429 `busy`; 503 when others have all",
 		Tests: []string{"coordinator/runners.TestAProfileHasItsShareOfRunners"},
 	},
+	{
+		Resource: "connections and subscriptions of NATS", Counted: "connections of all publishers, of all workers; " +
+			"subscriptions of a connection", Whose: []Owner{Publisher, Worker},
+		Share: "64 with 100 each; 4096 with 2500 each",
+		Kept:  "the rest of `max_connections` (6000), for coordinators",
+		Told:  "NATS's `maximum subscriptions exceeded`, `maximum account active connections exceeded`",
+		Tests: []string{"nats/embed.TestAPublisherHasFewSubscriptions"},
+	},
+	{
+		Resource: "memory of NATS for clients that do not read", Counted: "bytes that a connection has not read",
+		Whose: []Owner{Publisher, Worker},
+		Share: "16 MiB, and none after 2 s without reading (`max_pending`, `write_deadline`)",
+		Kept:  "the rest",
+		Told:  "cut off; it may connect again",
+		Tests: []string{"nats/embed.TestAPublisherThatDoesNotReadIsCutOff"},
+	},
 }

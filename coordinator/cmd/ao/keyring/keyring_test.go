@@ -273,7 +273,7 @@ func TestAFolderOfAnOlderVersion(t *testing.T) {
 		}
 	}
 	after := contents(t, dir)
-	if got := after[conf]; !users.Named(got) || !strings.HasSuffix(got, "}\nsystem_account: SYS\n") {
+	if got := after[conf]; !users.Current(got) || !strings.HasSuffix(got, "}\nsystem_account: SYS\n") {
 		t.Errorf("renewed:\n%s", got)
 	}
 	for name := range before {

@@ -1,0 +1,4 @@
+package users
+
+// Unlimited is unlimited for tests.
+var Unlimited = unlimited
