@@ -121,6 +121,7 @@ func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 	if errors.Is(err, ErrTaken) {
 		b.meter.taken.Inc()
 	}
+	b.sinks[subject.Runs].noteRefusal(err)
 	return a.Seq, err
 }
 
@@ -222,6 +223,7 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	if errors.Is(err, ErrTaken) {
 		b.meter.taken.Inc()
 	}
+	b.sinks[subject.Runs].noteRefusal(err)
 	if err == nil && a.Count != len(entries) {
 		// An older server takes the commit for an ordinary message.
 		return 0, fmt.Errorf("atomic batch of %d: the server took %d; nats-server %s or newer is needed",

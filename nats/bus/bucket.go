@@ -78,6 +78,7 @@ func (k *Bucket) write(ctx context.Context, f func(context.Context, jetstream.Ke
 	}
 	for pause, end := 2*time.Millisecond, time.Now().Add(time.Second); ; pause *= 2 {
 		rev, err := f(ctx, kv)
+		k.b.sinks[k.stream()].noteRefusal(err)
 		if errorCode(err) != codeInFlight || time.Now().Add(pause).After(end) || ctx.Err() != nil {
 			return rev, k.mapErr(ctx, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"ao/shared/fault"
@@ -62,6 +64,8 @@ func asFault(ctx context.Context, err error) error {
 		return err
 	case errors.Is(err, nats.ErrMaxPayload):
 		return fault.Wrap(fault.TooLarge, "", "The message is larger than NATS accepts", err)
+	case diskFull(err):
+		return unavailable(err)
 	case slices.ContainsFunc(unavailableErrors, func(target error) bool { return errors.Is(err, target) }):
 		return unavailable(err)
 	}
@@ -85,6 +89,8 @@ var unavailableErrors = []error{
 func unavailable(cause error) error {
 	message := "NATS is not reachable"
 	switch no, refused := errors.AsType[*refusal](cause); {
+	case diskFull(cause):
+		message = "The disk of NATS is full, or cannot be written"
 	case errorCode(cause) == codeStorageFull, refused && no.code == codeStorageFull:
 		message = "JetStream has no space left: its limit (max_file_store) is reached"
 	case errors.Is(cause, nats.ErrTimeout), errors.Is(cause, context.DeadlineExceeded),
@@ -97,6 +103,13 @@ func unavailable(cause error) error {
 		message = "JetStream refused the request"
 	}
 	return fault.Wrap(fault.Unavailable, "", message+"; try again in a moment", cause).After(time.Second)
+}
+
+// diskFull reports whether JetStream refused a request because it could not write a file. Of a new consumer or stream
+// it does not tell why.
+func diskFull(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), syscall.ENOSPC.Error()) ||
+		strings.Contains(err.Error(), "error creating store"))
 }
 
 // errorCode is JetStream's error code in err, 0 without one.

@@ -64,8 +64,8 @@ func (l Login) Options() ([]nats.Option, error) {
 	return opts, err
 }
 
-// SecretFiles returns the files that no program of a run should be able to read: those of this login, and others beside
-// it that this process can read. 'ao init' and the systemd units name those NAME/nats.nk and NAME.env.
+// SecretFiles returns this login's files and those beside it that this process can read. No program of a run should be
+// able to read any. Those beside it are named NAME/nats.nk and NAME.env, by 'ao init' and the systemd units.
 func (l Login) SecretFiles() []string {
 	all := []string{l.Creds, l.Key}
 	if l.Creds == "" {

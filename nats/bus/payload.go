@@ -61,6 +61,7 @@ func (b *Store) PutPart(ctx context.Context, name string, n int, body []byte) er
 		return nil // it is there; do not disturb its readers
 	}
 	if err := b.publishPart(ctx, partName(name, n), body); err != nil || old == nil {
+		b.sinks[payloadStream].noteRefusal(err)
 		return objectFault(ctx, err)
 	}
 	return purge(ctx, b.Conn, payloadStream, jetstream.WithPurgeSubject(chunkPrefix+old.NUID))

@@ -92,15 +92,26 @@ func (b *setup) all(ctx context.Context) error {
 	}
 	b.limitAll(ctx)
 	return b.try(ctx, "inbox", func(ctx context.Context) error {
-		_, err := b.js.CreateConsumer(ctx, subject.Inbox, jetstream.ConsumerConfig{
+		return ensureConsumer(ctx, b.js, subject.Inbox, jetstream.ConsumerConfig{
 			Durable: subject.InboxDurable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second,
 			MaxDeliver: -1, MaxAckPending: 16384, MaxWaiting: 1024,
 		})
-		if consumerExists(err) {
-			return nil
-		}
-		return err
 	})
+}
+
+// ensureConsumer creates a durable consumer. One that exists stays as it is: creating it again would write its
+// configuration, which a full disk refuses.
+func ensureConsumer(
+	ctx context.Context, js jetstream.JetStream, stream string, cfg jetstream.ConsumerConfig,
+) error {
+	_, err := js.Consumer(ctx, stream, cfg.Durable)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		_, err = js.CreateConsumer(ctx, stream, cfg)
+	}
+	if consumerExists(err) {
+		return nil
+	}
+	return err
 }
 
 // bucketNames are the key-value buckets.
@@ -122,7 +133,7 @@ func (b *setup) try(ctx context.Context, what string, step func(context.Context)
 	}
 	if noSpaceLeft(err) {
 		message := "NATS has no space for " + what + ": its limit (max_file_store, or what was free when it started) " +
-			"is reserved by other streams; make space or raise max_file_store, and restart NATS"
+			"is reserved by other streams, or its disk is full; make space or raise max_file_store, and restart NATS"
 		return fault.Wrap(fault.Unavailable, "", message, err).After(5 * time.Second)
 	}
 	if errorCode(err) == codeNoPeers && strings.Contains(err.Error(), "offline") {
@@ -197,7 +208,7 @@ func (b *setup) create(ctx context.Context, want jetstream.StreamConfig) (jetstr
 
 // noSpaceLeft reports whether the server, or too many servers of a cluster, have no space for a stream of that size.
 func noSpaceLeft(err error) bool {
-	return errorCode(err) == codeNoStreamSpace || errorCode(err) == codeNoPeers &&
+	return errorCode(err) == codeNoStreamSpace || diskFull(err) || errorCode(err) == codeNoPeers &&
 		strings.Contains(err.Error(), "insufficient storage")
 }
 

@@ -41,6 +41,45 @@ func TestAServerThatIsFullAtItsStartIsUsedAsItIs(t *testing.T) {
 	}
 }
 
+// TestSetupOnAFullDisk: what exists is only looked up. What is missing waits for space, and Storage says so.
+func TestSetupOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	d := natstest.SmallDisk(t, 512<<20)
+	p := natstest.ProcOn(t, d, natstest.MaxStore(300<<20))
+	if err := p.Bus(t).EnsureTaskQueue(t.Context(), "q", 1); err != nil {
+		t.Fatal(err)
+	}
+	d.Fill()
+	b := openOn(t, p)
+	if err := b.Setup(t.Context()); err != nil || b.Storage() != nil {
+		t.Fatalf("nothing is missing: %v, %v", err, b.Storage())
+	}
+	if err := b.EnsureTaskQueue(t.Context(), "q", 7); err != nil {
+		t.Errorf("a queue that exists: %v", err)
+	}
+	if err := b.EnsureTaskQueue(t.Context(), "r", 1); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("a new queue: %v", err)
+	}
+	js, err := jetstream.New(p.Conn(t))
+	if err == nil {
+		err = js.DeleteConsumer(t.Context(), subject.Inbox, subject.InboxDurable)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Fill() // the deletion made space
+	done := make(chan error, 1)
+	go func() { done <- b.Setup(t.Context()) }()
+	natstest.Until(t, "it says what it waits for", func() bool {
+		err := b.Storage()
+		return err != nil && strings.Contains(err.Error(), "no space for inbox")
+	})
+	d.Free()
+	if err := <-done; err != nil || b.Storage() != nil {
+		t.Errorf("with space: %v, %v", err, b.Storage())
+	}
+}
+
 // TestSetupWaitsForRoomAndSaysSo where something is missing: it continues when there is room.
 func TestSetupWaitsForRoomAndSaysSo(t *testing.T) {
 	t.Parallel()

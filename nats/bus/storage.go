@@ -46,10 +46,28 @@ func (b *Conn) Storage() error {
 // much itself.
 func (b *Conn) CheckStorage(ctx context.Context) error {
 	s := b.sinks[subject.Runs]
-	if !s.busy.Load() && s.examinable() && s.probe(ctx) == unanswered {
-		s.suspect()
+	if !s.busy.Load() && s.examinable() {
+		switch s.probe(ctx) {
+		case unanswered:
+			s.suspect()
+		case refused:
+			s.setRefused()
+		}
 	}
 	return b.Storage()
+}
+
+// noteRefusal notes whether a failed write says that the server stores nothing more. A nil sink ignores it.
+func (s *sink) noteRefusal(err error) {
+	if s != nil && err != nil && storesNothing(err) {
+		s.setRefused()
+	}
+}
+
+// storesNothing reports whether a server refused a write because it stores nothing more in any stream.
+func storesNothing(err error) bool {
+	no, ours := errors.AsType[*refusal](err)
+	return ours && no.code == codeStorageFull || errorCode(err) == codeStorageFull
 }
 
 // diskFault is what an embedded server reports about its disk.
@@ -114,21 +132,45 @@ func (s *sink) examinable() bool {
 
 // suspect starts an examination, which updates the condition.
 func (s *sink) suspect() {
-	if s.examinable() && !s.busy.Swap(true) {
-		go func() {
-			defer s.busy.Store(false)
-			s.examine()
-		}()
+	if s.examinable() {
+		s.examine(s.diagnose)
 	}
 }
 
-// examine returns when the stream is written again, as far as is known.
-func (s *sink) examine() {
-	link := s.b.link.Load()
-	err := s.diagnose(link)
-	if err == nil {
+// setRefused notes that the server refuses every write. In a cluster another server takes over.
+func (s *sink) setRefused() {
+	if !s.b.clustered() {
+		s.examine(func(context.Context) error { return errRefused(s.stream) })
+	}
+}
+
+// errRefused is the fault of a server that refuses every write.
+func errRefused(stream string) error {
+	message := "NATS stores nothing more (stream " + stream + "): its limit is reached, max_file_store or three " +
+		"quarters of what its disk had free when it started; make space there or raise max_file_store, then restart " +
+		"the NATS server"
+	cause := errors.Join(ErrStorageFailing, errLimitReached)
+	return fault.Wrap(fault.Unavailable, "", message, cause).After(5 * time.Second)
+}
+
+var errLimitReached = errors.New("the server's limit is reached")
+
+// examine starts an examination, unless there is one. It ends when the stream is written again, as far as is known.
+func (s *sink) examine(diagnose func(context.Context) error) {
+	if s.busy.Swap(true) {
 		return
 	}
+	go func() {
+		defer s.busy.Store(false)
+		link := s.b.link.Load()
+		if err := diagnose(link); err != nil {
+			s.waitRecovered(link, err)
+		}
+	}()
+}
+
+// waitRecovered has all writes fail with err until the stream is written again.
+func (s *sink) waitRecovered(link *link, err error) {
 	s.b.log.Error("NATS answers but does not write: is its disk full?", "stream", s.stream, "err", err)
 	s.setCondition(err)
 	for since := time.Now(); link.Err() == nil && s.b.nc.IsConnected() && !s.recovered(link, since); {
@@ -153,6 +195,8 @@ func (s *sink) diagnose(ctx context.Context) error {
 	switch what := s.probe(ctx); {
 	case what == answered:
 		return nil
+	case what == refused:
+		return errRefused(s.stream)
 	case what == unknown && s.stream == subject.Runs: // an empty RUNS cannot be probed; other streams can
 		return nil
 	}
@@ -167,13 +211,13 @@ func (s *sink) diagnose(ctx context.Context) error {
 
 // recovered reports whether the next write may be tried. Where only a write can tell, one is tried every two seconds.
 func (s *sink) recovered(ctx context.Context, since time.Time) bool {
-	if s.b.cfg.Disk != nil {
+	if s.b.cfg.Disk != nil && !errors.Is(s.condition().err, errLimitReached) {
 		return s.b.diskFault() == nil
 	}
 	switch s.probe(ctx) {
 	case answered:
 		return true
-	case unanswered:
+	case unanswered, refused:
 		return false
 	}
 	return time.Since(since) > 2*time.Second
@@ -197,6 +241,7 @@ const (
 	unknown outcome = iota // there is nothing to probe with
 	answered
 	unanswered
+	refused // as every write is
 )
 
 // probe sends a request that only a stream that can write answers. It changes nothing.
@@ -206,9 +251,12 @@ func (s *sink) probe(ctx context.Context) outcome {
 		clock.Sleep(ctx, probeTimeout)
 		return unknown
 	}
-	_, err := s.b.request(ctx, m, probeTimeout)
+	r, err := s.b.request(ctx, m, probeTimeout)
 	switch {
 	case err == nil:
+		if _, err := checkPubAck(r); err != nil && storesNothing(err) {
+			return refused
+		}
 		return answered
 	case errors.Is(err, context.DeadlineExceeded):
 		return unanswered

@@ -99,6 +99,58 @@ func TestAFullDiskIsReportedSoon(t *testing.T) {
 	}
 }
 
+// TestAServerThatRefusesIsReported: one that started on a full disk, or whose limit is reached, refuses every write
+// until it is restarted with more. That is known as soon as a write that hangs, also to who writes nothing.
+func TestAServerThatRefusesIsReported(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t)
+	b := p.Bus(t)
+	record := func(run string) bus.Entry {
+		return bus.Entry{Subject: subject.Ended("01", run, "key"), Body: make([]byte, 512<<10)}
+	}
+	for _, run := range []string{"a", "b", "c", "d"} {
+		if _, err := b.Append(t.Context(), record(run)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Stop()
+	p.Limit(1 << 20) // as a server without max_file_store gives itself on a full disk
+	p.Start()
+	reader := openOn(t, p)
+	said := func(err error) bool {
+		return errors.Is(err, bus.ErrStorageFailing) && strings.Contains(fault.Of(err).Message, "max_file_store")
+	}
+	natstest.Until(t, "who writes nothing knows it", func() bool { return said(reader.CheckStorage(t.Context())) })
+	for name, write := range map[string]func(b *bus.Bus) error{
+		"a record": func(b *bus.Bus) error { _, err := b.Append(t.Context(), record("e")); return err },
+		"a batch": func(b *bus.Bus) error {
+			_, err := b.AppendBatch(t.Context(), record("f"), record("g"))
+			return err
+		},
+		"a key": func(b *bus.Bus) error {
+			_, err := b.Bucket(subject.Agents).Put(t.Context(), "k", []byte("v"))
+			return err
+		},
+		"a payload": func(b *bus.Bus) error { return b.PutPart(t.Context(), "p", 0, []byte("x")) },
+	} {
+		b := openOn(t, p)
+		if err := write(b); fault.KindOf(err) != fault.Unavailable {
+			t.Errorf("%s: %v", name, err)
+		}
+		natstest.Until(t, "after "+name+" it is known", func() bool { return said(b.Storage()) })
+		if err := write(b); !said(err) {
+			t.Errorf("%s, when it is known: %v", name, err)
+		}
+	}
+	p.Stop()
+	p.Limit(300 << 20)
+	p.Start()
+	natstest.Until(t, "it writes again", func() bool {
+		_, err := b.Append(t.Context(), record("h"))
+		return (err == nil || errors.Is(err, bus.ErrTaken)) && reader.CheckStorage(t.Context()) == nil
+	})
+}
+
 // TestProbeOfABucketChangesNoKey: while a bucket is probed, no agent or schema is lost, whatever its name.
 func TestProbeOfABucketChangesNoKey(t *testing.T) {
 	t.Parallel()

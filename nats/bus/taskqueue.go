@@ -43,10 +43,10 @@ func (b *Queues) EnsureTaskQueue(ctx context.Context, queue string, start uint64
 		MaxAckPending: 16384, MaxWaiting: 4096, FilterSubject: subject.TaskQueueFilter(queue),
 	}
 	for try := 1; ; try++ {
-		_, err := retryRequest(ctx, func(ctx context.Context) (jetstream.Consumer, error) {
-			return b.js.CreateConsumer(ctx, subject.Runs, cfg)
+		_, err := retryRequest(ctx, func(ctx context.Context) (any, error) {
+			return nil, ensureConsumer(ctx, b.js, subject.Runs, cfg)
 		})
-		if err == nil || consumerExists(err) {
+		if err == nil {
 			return nil
 		}
 		if c := errorCode(err); c != codeConsumerConfig && c != codeConsumerDeleted || try == 5 {
