@@ -8,6 +8,7 @@ package backup
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -116,6 +117,9 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, written func(Stream)
 		return err
 	}
 	f := &file{tar: tar.NewWriter(w), now: time.Now()}
+	if unfinished, err := exists(ctx, js, subject.Restoring); err != nil || unfinished {
+		return cmp.Or(err, errors.New("a restore into this NATS has not finished, so there is nothing complete to back up"))
+	}
 	names, err := existingStreams(ctx, js)
 	if err != nil {
 		return err
@@ -166,17 +170,34 @@ func readMark(ctx context.Context, js jetstream.JetStream) (json.RawMessage, err
 // existingStreams returns the names of the existing streams, in the order of a backup.
 func existingStreams(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
 	for _, name := range order {
-		switch _, err := js.Stream(ctx, name); {
-		case err == nil:
+		switch there, err := exists(ctx, js, name); {
+		case err != nil:
+			return nil, err
+		case there:
 			names = append(names, name)
-		case errors.Is(err, jetstream.ErrStreamNotFound) && slices.Contains(required, name):
+		case slices.Contains(required, name):
 			return nil, fmt.Errorf("NATS has no stream %s: is it the NATS of a deployment, and the right account? "+
 				"check AO_NATS_URL and AO_NATS_CREDS", name)
-		case !errors.Is(err, jetstream.ErrStreamNotFound):
-			return nil, fmt.Errorf("stream %s: %w", name, err)
 		}
 	}
 	return names, nil
+}
+
+// exists reports whether NATS has a stream.
+func exists(ctx context.Context, js jetstream.JetStream, name string) (bool, error) {
+	_, err := js.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, nil
+	}
+	return err == nil, wrap("stream "+name, err)
+}
+
+// wrap adds what an error is about; nil stays nil.
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // file is a backup that is being written.

@@ -174,6 +174,50 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 }
 
+// TestAKilledRestore: until a restore has finished, coordinators and backups refuse what is there, even if only the last
+// entry of the file is missing. A new restore begins anew.
+func TestAKilledRestore(t *testing.T) {
+	from, to := natstest.Server(t), natstest.Server(t)
+	old := natstest.Conn(t, from)
+	if err := natstest.Open(t, from).Setup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, old)
+	file := write(t, old)
+	at, rest := io.Pipe()
+	killed, ended := natstest.Conn(t, to), make(chan error, 1)
+	go func() { ended <- backup.Restore(t.Context(), killed, at, 1, func(backup.Stream) {}) }()
+	if _, err := rest.Write(file[:len(file)-2048]); err != nil { // all but complete.json
+		t.Fatal(err)
+	}
+	killed.Close()
+	rest.Close()
+	if err := <-ended; err == nil {
+		t.Fatal("it has finished")
+	}
+
+	anew, b := natstest.Conn(t, to), natstest.Open(t, to)
+	done := make(chan error, 1)
+	go func() { done <- b.Setup(t.Context()) }()
+	natstest.Until(t, "a coordinator waits and says why", func() bool {
+		err := b.Storage()
+		return err != nil && strings.Contains(err.Error(), "a restore into this NATS has not finished")
+	})
+	if err := backup.Write(t.Context(), anew, io.Discard, func(backup.Stream) {}); err == nil ||
+		!strings.Contains(err.Error(), "a restore into this NATS has not finished") {
+		t.Errorf("a backup of it: %v", err)
+	}
+	if err := backup.Restore(t.Context(), anew, bytes.NewReader(file), 1, func(backup.Stream) {}); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := all(t, old), all(t, anew); a != b {
+		t.Errorf("restored it is %d bytes, was %d", len(b), len(a))
+	}
+	if err := <-done; err != nil || b.Storage() != nil {
+		t.Errorf("when it has finished: %v, %v", err, b.Storage())
+	}
+}
+
 // lines are those of a that b has not, a few of them.
 func lines(a, b string) string {
 	var only []string

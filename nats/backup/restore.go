@@ -3,6 +3,7 @@ package backup
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -40,8 +41,9 @@ func Check(r io.Reader) (made time.Time, streams []Stream, err error) {
 	return about.Made, streams, err
 }
 
-// Restore creates the streams of a backup. None of them may exist. replicas is the number of replicas in a
-// cluster. restored is called for each stream. After an error the created streams are deleted.
+// Restore creates the streams of a backup. None of them may exist, unless a restore before did not finish: its streams
+// are deleted first. replicas is the number of replicas in a cluster. restored is called for each stream. Until Restore
+// has finished, coordinators refuse what is there (subject.Restoring). After an error the created streams are deleted.
 func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, restored func(Stream)) (err error) {
 	if err := bus.CheckServer(nc.ConnectedServerVersion()); err != nil {
 		return err
@@ -50,31 +52,21 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 	if err != nil {
 		return err
 	}
-	for _, name := range order {
-		_, err := js.Stream(ctx, name)
-		if err == nil {
-			return fmt.Errorf("NATS already has a stream %s: a backup can only be restored into an empty NATS. "+
-				"Stop coordinators and workers, and give the server an empty data directory", name)
-		}
-		if !errors.Is(err, jetstream.ErrStreamNotFound) {
-			return fmt.Errorf("stream %s: %w", name, err)
-		}
+	if err := begin(ctx, js, replicas); err != nil {
+		return err
 	}
-	var made []string
 	defer func() {
 		if err == nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), idleTimeout)
 		defer cancel()
-		for _, name := range made {
-			if e := js.DeleteStream(ctx, name); e != nil && !errors.Is(e, jetstream.ErrStreamNotFound) {
-				err = errors.Join(err, fmt.Errorf("the partly restored stream %s could not be deleted: %w", name, e))
-			}
+		if e := cmp.Or(deleteAll(ctx, js), finish(ctx, js)); e != nil {
+			err = errors.Join(err, fmt.Errorf("what is partly restored could not be deleted, and coordinators wait "+
+				"until a restore has finished: %w", e))
 		}
 	}()
 	about, err := read(r, func(s *reader) error {
-		made = append(made, s.Name)
 		if err := s.restore(ctx, nc, replicas); err != nil {
 			return refused(err, s.server, nc.ConnectedServerVersion())
 		}
@@ -84,8 +76,61 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 	if err != nil {
 		return err
 	}
-	made = append(made, kv(subject.HighWater))
-	return noteRestored(ctx, js, replicas, about.Mark)
+	if err := noteRestored(ctx, js, replicas, about.Mark); err != nil {
+		return err
+	}
+	return finish(ctx, js)
+}
+
+// begin marks the restore as not finished. What an unfinished one before has left is deleted; other streams are refused.
+func begin(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	unfinished, err := exists(ctx, js, subject.Restoring)
+	if err != nil {
+		return err
+	}
+	if unfinished {
+		return deleteAll(ctx, js)
+	}
+	for _, name := range order {
+		there, err := exists(ctx, js, name)
+		if err != nil {
+			return err
+		}
+		if there {
+			return fmt.Errorf("NATS already has a stream %s: a backup can only be restored into an empty NATS. "+
+				"Stop coordinators and workers, and give the server an empty data directory", name)
+		}
+	}
+	return patient(ctx, func() error {
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: subject.Restoring, Replicas: replicas,
+			Subjects: []string{subject.RestoringSubject}, Storage: jetstream.FileStorage, MaxBytes: 64 << 10,
+			Description: "a restore has not finished"})
+		return wrap("mark the restore as not finished", err)
+	})
+}
+
+// finish removes the mark of a restore that is not finished.
+func finish(ctx context.Context, js jetstream.JetStream) error {
+	return remove(ctx, js, subject.Restoring)
+}
+
+// deleteAll deletes what a restore creates.
+func deleteAll(ctx context.Context, js jetstream.JetStream) error {
+	for _, name := range append(slices.Clone(order), kv(subject.HighWater)) {
+		if err := remove(ctx, js, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove deletes a stream, if it is there.
+func remove(ctx context.Context, js jetstream.JetStream, name string) error {
+	err := js.DeleteStream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	return wrap("delete stream "+name, err)
 }
 
 // refused explains why a server refuses the snapshots of a newer one: their format is the server's own.

@@ -29,7 +29,7 @@ type Conn struct {
 
 	calls   calls
 	sinks   map[string]*sink
-	noSpace atomic.Pointer[error] // why Setup waits for space; nil: it does not
+	waits   atomic.Pointer[error] // why Setup waits: for space, or a restore; nil: it does not
 	link    atomic.Pointer[link]
 	cluster atomic.Bool
 	dropped atomic.Uint64

@@ -36,18 +36,19 @@ func (b *Bus) Setup(ctx context.Context) error {
 	var logged time.Time
 	for {
 		err := (&setup{Conn: b.Conn, store: b.Store}).all(ctx)
-		b.noSpace.Store(nil)
+		b.waits.Store(nil)
 		if err == nil && b.cfg.OnSetup != nil {
 			b.cfg.OnSetup()
 		}
 		if fault.KindOf(err) != fault.Unavailable || ctx.Err() != nil {
 			return err
 		}
-		if noSpaceLeft(err) {
-			b.noSpace.Store(&err)
+		waits := noSpaceLeft(err) || errors.Is(err, errRestoring)
+		if waits {
+			b.waits.Store(&err)
 		}
-		if time.Since(logged) > 5*time.Second && noSpaceLeft(err) {
-			b.log.ErrorContext(ctx, "waiting for space in NATS", "err", err)
+		if time.Since(logged) > 5*time.Second && waits {
+			b.log.ErrorContext(ctx, "waiting until NATS can be used", "err", err)
 			logged = time.Now()
 		} else if time.Since(logged) > 5*time.Second {
 			b.log.WarnContext(ctx, "waiting for JetStream: is it enabled (`nats-server -js`), "+
@@ -68,6 +69,9 @@ type setup struct {
 
 func (b *setup) all(ctx context.Context) error {
 	if err := CheckServer(b.nc.ConnectedServerVersion()); err != nil {
+		return err
+	}
+	if err := b.try(ctx, "restore", b.restored); err != nil {
 		return err
 	}
 	for _, cfg := range b.streams() {
@@ -110,6 +114,22 @@ func ensureConsumer(
 	}
 	if consumerExists(err) {
 		return nil
+	}
+	return err
+}
+
+// errRestoring is why nothing is created or read yet.
+var errRestoring = fault.New(fault.Unavailable, "", "a restore into this NATS has not finished, so what is there is not "+
+	"complete; wait for it, or if it was ended repeat it: ao restore FILE").After(5 * time.Second)
+
+// restored refuses a NATS whose restore has not finished.
+func (b *setup) restored(ctx context.Context) error {
+	_, err := b.js.Stream(ctx, subject.Restoring)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil
+	case err == nil:
+		return errRestoring
 	}
 	return err
 }

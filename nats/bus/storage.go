@@ -31,7 +31,7 @@ func (b *Conn) Storage() error {
 	if err := b.diskFault(); err != nil {
 		return err
 	}
-	if err := b.noSpace.Load(); err != nil {
+	if err := b.waits.Load(); err != nil {
 		return *err
 	}
 	for _, s := range b.sinks {

@@ -36,6 +36,13 @@ const (
 // MarkKey is the key of the bucket HighWater for the mark of RUNS.
 const MarkKey = "runs"
 
+// Restoring is a stream without messages. It exists from the start of a restore to its end: while it does, the other
+// streams are not complete, and coordinators wait.
+const Restoring = "RESTORING"
+
+// RestoringSubject is the stream's subject, which nobody uses.
+const RestoringSubject = "ao.restoring"
+
 // RestoredKey is the key of the bucket HighWater under which a restore stores the Incarnation of the RUNS that it made.
 const RestoredKey = "restored"
 

@@ -35,7 +35,7 @@ const aboutRestore = `Restore a backup into an empty NATS, before coordinators a
 standard input. A file is checked completely first.
 
 It connects to NATS itself, at AO_NATS_URL, with a coordinator's credential (AO_NATS_CREDS; AO_NATS_CA if NATS
-uses TLS).
+uses TLS). Until it has finished, coordinators do not use that NATS. If it is killed, run it again: it begins anew.
 
 Runs that had ended stay as they were. A run that was pending is pending again and will start, even if it
 started after the backup: check 'ao runs --status pending' before you start workers, and stop what must not
