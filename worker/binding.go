@@ -148,5 +148,7 @@ type events struct {
 	mu        sync.Mutex
 	emitter   *bus.Emitter
 	dropped   int
-	oversized int // size in bytes of the last event that was too large
+	oversized int    // size in bytes of the last event that was too large
+	work      bool   // an event showed work
+	onBegun   func() // called with the first such event
 }

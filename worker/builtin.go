@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"ao/shared/executor"
@@ -40,12 +42,7 @@ func newExecutor(p profile.Profile, box *process.Confinement, most int64, log *s
 		if !ok {
 			return nil, nil, fmt.Errorf("profile %q: this worker has no built-in executor %s", p.Name, p.Command)
 		}
-		if p.Command == profile.ClaudeCodeExec {
-			if err := claudecode.Ready(p.Config); err != nil { // Claude Code may be installed later
-				log.Warn("runs of this profile will fail", "profile", p.Name, "err", err)
-			}
-		}
-		return with(box), none, nil
+		return with(p, box), none, nil
 	}
 	if p.Type == run.Autonomous {
 		file, err := p.Program()
@@ -76,10 +73,31 @@ func (f executorFunc) Run(ctx context.Context, inv executor.Invocation, host exe
 }
 
 // builtins are the executors of autonomous agents inside the worker, by the command that profiles name.
-var builtins = map[string]func(box *process.Confinement) Executor{
-	profile.ClaudeCodeExec: func(box *process.Confinement) Executor { return claudecode.Executor{Confinement: box} },
+var builtins = map[string]func(p profile.Profile, box *process.Confinement) Executor{
+	profile.ClaudeCodeExec: func(p profile.Profile, box *process.Confinement) Executor {
+		return claudeExecutor{claudecode.Executor{Confinement: box}, p}
+	},
 	// starts no program
-	profile.TestExec: func(*process.Confinement) Executor { return executorFunc(testexec.Run) },
+	profile.TestExec: func(profile.Profile, *process.Confinement) Executor { return executorFunc(testexec.Run) },
+}
+
+// claudeExecutor runs autonomous agents with Claude Code. It may be installed later, and logged in.
+type claudeExecutor struct {
+	claudecode.Executor
+	profile profile.Profile
+}
+
+func (c claudeExecutor) Check(string, string) *fault.Fault { return claudecode.Ready(c.profile.Config) }
+
+func (c claudeExecutor) Files(string) []string {
+	env := c.profile.BaseEnv(os.LookupEnv)
+	return claudecode.Files(c.profile.Config, func(name string) string {
+		i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+		if i < 0 {
+			return ""
+		}
+		return env[i][len(name)+1:]
+	})
 }
 
 // programExecutor runs autonomous agents with a program that speaks the executor protocol, or just prints.
@@ -92,6 +110,12 @@ type programExecutor struct {
 func (p programExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	return program.Run(ctx, p.job(inv, host))
 }
+
+func (p programExecutor) Check(string, string) *fault.Fault {
+	return program.NotStarted(process.Runnable(p.path))
+}
+
+func (p programExecutor) Files(string) []string { return []string{p.path} }
 
 func (p programExecutor) job(inv executor.Invocation, host executor.Host) program.Job {
 	return program.Job{Invocation: inv, Command: p.path, Env: host.Env, MaxResult: p.maxResult, OnEvent: host.Emit,
@@ -113,6 +137,9 @@ func newLLMExecutor(p profile.Profile, file string, box *process.Confinement, mo
 	return llmExecutor{programExecutor{int(most), file, nil}, sealed, launch.New(p.Config, box, os.LookupEnv)}, nil
 }
 
+// Check finds nothing: the program was read when the worker started.
+func (e llmExecutor) Check(string, string) *fault.Fault { return nil }
+
 func (e llmExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	j := e.job(inv, host)
 	j.Sealed, j.Listen = e.sealed, nil // only ao-llm-exec itself writes its lines, on stdout
@@ -129,6 +156,19 @@ type proceduralExecutor struct {
 	maxResult   int // largest result, in bytes
 	definitions *definitions
 	confinement *process.Confinement
+}
+
+func (c proceduralExecutor) Check(agent, hash string) *fault.Fault {
+	path, ok := c.definitions.serves(agent, hash)
+	if !ok {
+		return nil
+	}
+	return procedural.NotStarted(process.Runnable(path))
+}
+
+func (c proceduralExecutor) Files(agent string) []string {
+	path, _ := c.definitions.serves(agent, "")
+	return []string{path}
 }
 
 func (c proceduralExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {

@@ -28,6 +28,8 @@ type definitions struct {
 	maxOlder int
 	keep     time.Duration // how long an older definition is kept at least
 
+	resting func() map[string]string // agents that cannot be run now, and why; nil: none
+
 	mu        sync.Mutex
 	agents    []agent.Blueprint
 	broken    []agent.BrokenFile
@@ -193,11 +195,15 @@ func (d *definitions) serves(name, hash string) (program string, ok bool) {
 // describe adds the definitions to a registration, and returns what of it may change. all: also those whose names
 // coordinators refused.
 func (d *definitions) describe(r runnerapi.Runner, all bool) (_ runnerapi.Runner, state string) {
+	var resting map[string]string
+	if d.resting != nil {
+		resting = d.resting()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	hidden := func(name string) bool { return !all && d.refused[name] != "" }
 	r.Agents = slices.DeleteFunc(slices.Clone(d.agents), func(a agent.Blueprint) bool { return hidden(a.Name) })
-	r.Broken, r.Updates, r.OlderHashes = d.brokenFiles(), d.folder != nil, map[string][]string{}
+	r.Broken, r.Updates, r.OlderHashes = d.brokenFiles(resting), d.folder != nil, map[string][]string{}
 	for name, older := range d.older {
 		r.OlderHashes[name] = slices.Sorted(maps.Keys(older))
 	}
@@ -214,12 +220,26 @@ func (d *definitions) describe(r runnerapi.Runner, all bool) (_ runnerapi.Runner
 	return r, string(raw)
 }
 
-// brokenFiles lists the broken files, and those whose names coordinators refused. The caller holds mu.
-func (d *definitions) brokenFiles() []agent.BrokenFile {
+// hashes returns the current definitions' hashes, by agent.
+func (d *definitions) hashes() map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make(map[string]string, len(d.current))
+	for name, at := range d.current {
+		all[name] = at.hash
+	}
+	return all
+}
+
+// brokenFiles lists the broken files, and those whose names coordinators refused or that cannot be run now. The caller
+// holds mu.
+func (d *definitions) brokenFiles(resting map[string]string) []agent.BrokenFile {
 	all := slices.Clone(d.broken)
-	for _, name := range slices.Sorted(maps.Keys(d.refused)) {
-		all = append(all, agent.BrokenFile{Name: name, Path: d.current[name].file, Status: agent.Broken,
-			Reason: d.refused[name]})
+	for _, why := range []map[string]string{d.refused, resting} {
+		for _, name := range slices.Sorted(maps.Keys(why)) {
+			all = append(all, agent.BrokenFile{Name: name, Path: d.current[name].file, Status: agent.Broken,
+				Reason: why[name]})
+		}
 	}
 	return all[:min(len(all), maxBroken)]
 }

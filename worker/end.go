@@ -20,15 +20,18 @@ const maxExcerpt = 2 << 10
 // finish appends the end record of an attempt. It retries until the record is committed, refused, or not needed any
 // more. For a run with an output schema a completed result is appended unverified: a coordinator checks it and
 // appends the end record. The unverified result ends the attempt and its lease here.
-func (w *Worker) finish(a *attempt, o run.Outcome, ev *events) {
-	if o.Status == run.Failed && o.Error != nil && a.AllowsRetry(a.Attempt) { // otherwise the reason would be lost
+func (w *Worker) finish(a *attempt, o run.Outcome, ev *events, returned bool) {
+	if o.Status == run.Failed && o.Error != nil && (returned || a.AllowsRetry(a.Attempt)) { // else it would be lost
+		said := fmt.Sprintf("attempt %d of %d failed", a.Attempt, a.Attempts)
+		if returned {
+			said = "runner " + w.client.id + " cannot work and gives the run back"
+		}
 		why := string(process.Cut([]byte(o.Error.Message), maxMessage))
-		ev.emit(a.recordCtx, run.EventMessage, run.TextMessage("system",
-			fmt.Sprintf("attempt %d of %d failed: %s", a.Attempt, a.Attempts, why)))
+		ev.emit(a.recordCtx, run.EventMessage, run.TextMessage("system", said+": "+why))
 	}
 	_, span := trace.Start(a.ctx, "ended")
 	seq := ev.flush(a.recordCtx)
-	e, r, err := w.records.ended(a, o, seq, w.attempts.startedAt(a))
+	e, r, err := w.records.ended(a, o, seq, w.attempts.startedAt(a), returned)
 	if err != nil {
 		w.log.Error("end record", "run", a, "err", err)
 		return

@@ -42,6 +42,12 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.work && showsWork(kind, body) {
+		e.work = true
+		if e.onBegun != nil {
+			e.onBegun()
+		}
+	}
 	if e.dropped > 0 {
 		e.dropped++
 		return
@@ -52,6 +58,22 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 	if err := e.send(ctx, bus.Entry{Subject: e.subject(ev.Type), Body: raw}); err != nil {
 		e.dropped++
 	}
+}
+
+// showsWork reports whether an event is a model's or a tool's, not just a message about the run.
+func showsWork(kind string, body json.RawMessage) bool {
+	var m struct {
+		Role string `json:"role"`
+	}
+	return kind == run.EventPreTool || kind == run.EventPostTool ||
+		kind == run.EventMessage && json.Unmarshal(body, &m) == nil && m.Role != "system"
+}
+
+// begun reports whether an event showed work.
+func (e *events) begun() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.work
 }
 
 // send appends an event, packed with others where all coordinators can read packs. The caller holds mu.

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -32,6 +33,14 @@ func (w *Worker) handle(d bus.Delivery) {
 			return
 		}
 	}
+	ok, trial := w.rests.admit(q.Agent, q.Owner)
+	if !ok {
+		d.NakWithDelay(redeliverAfter)
+		return
+	}
+	if trial {
+		defer w.rests.done()
+	}
 	a, claimed := w.attempts.add(q.Key, func() *attempt { return w.newAttempt(q, partition) })
 	switch { // messages are delivered more than once
 	case a == nil && claimed:
@@ -53,15 +62,17 @@ func (w *Worker) handle(d bus.Delivery) {
 	}
 	if w.claim(a, d) {
 		ev := &events{attempt: a, bus: w.bus, log: w.log, remote: &w.remote, records: w.records,
-			canPack: w.remote.canPack()}
+			canPack: w.remote.canPack(), onBegun: func() { w.rests.works(a.Agent, time.Now()) }}
 		ev.state = &sessionState{ev: ev, payloads: w.payloads, maxBytes: w.MaxPayload, sizes: w.meter.state}
 		started := w.meter.execution[run.Completed].Start()
 		o := w.supervisor.execute(a, ev)
 		w.meter.execution[o.Status].ObserveSince(started)
-		w.finish(a, o, ev)
+		unable := w.rests.note(w.Profile.Command, a.Agent, o, w.attempts.startedAt(a))
+		returned := unable && a.Returnable && !ev.begun()
+		w.finish(a, o, ev, returned)
 		recordOutcome(a.span, o)
 		a.span.End()
-		if o.Status != run.Failed || !a.AllowsRetry(a.Attempt) { // otherwise the next attempt may need the older state
+		if another := returned || o.Status == run.Failed && a.AllowsRetry(a.Attempt); !another { // needs the state
 			ev.state.deleteOld()
 		}
 	}

@@ -18,6 +18,7 @@ type heartbeater struct {
 	attempts *attempts
 	sessions *program.Pool
 	shutdown *shutdown
+	unable   func() *runnerapi.Unable // why no runs are taken; nil: some are
 	obey     func(runnerapi.HeartbeatReply)
 	log      *slog.Logger
 
@@ -80,7 +81,8 @@ func (p *heartbeater) send(ctx context.Context, attempts []runnerapi.Attempt) er
 	defer cancel()
 	sent, idle := time.Now(), p.sessions.Sessions()
 	r, err := p.client.heartbeat(ctx, runnerapi.Heartbeat{Attempts: attempts,
-		Idle: idle[:min(len(idle), runnerapi.MaxHeartbeatIdle)], Draining: p.shutdown.stopping.Load()})
+		Idle: idle[:min(len(idle), runnerapi.MaxHeartbeatIdle)], Draining: p.shutdown.stopping.Load(),
+		Unable: p.unable()})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ type queues struct {
 	consume func(ctx context.Context, queue string) error
 
 	mu     sync.Mutex
+	want   []string // as set last
+	paused bool
 	open   map[string]context.CancelFunc
 	closed bool
 	wg     sync.WaitGroup
@@ -20,6 +22,24 @@ type queues struct {
 func (l *queues) set(want []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.want = want
+	l.apply()
+}
+
+// pause takes from no queue until it is called with false.
+func (l *queues) pause(paused bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.paused = paused
+	l.apply()
+}
+
+// apply opens and closes queues. The caller holds mu.
+func (l *queues) apply() {
+	want := l.want
+	if l.paused {
+		want = nil
+	}
 	for queue, cancel := range l.open {
 		if !slices.Contains(want, queue) {
 			cancel()

@@ -98,13 +98,14 @@ func (s *recordBuilder) binding(a *attempt, model string) (bus.Entry, error) {
 	return bus.Entry{Subject: subject.Bound(a.partition, a.ID, a.Key), Body: body}, err
 }
 
-// ended builds the end record. A result too large for it is stored first; if that fails, the run fails.
+// ended builds the end record. returned: the run is given back. A result too large for the record is stored first; if
+// that fails, the run fails.
 func (s *recordBuilder) ended(a *attempt, o run.Outcome, events uint64,
-	started *time.Time) (e bus.Entry, r run.Ended, err error) {
+	started *time.Time, returned bool) (e bus.Entry, r run.Ended, err error) {
 	r = run.Ended{
 		V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Nonce: s.nonce(), Attempt: a.Attempt,
 		Status: o.Status, Error: o.Error, Result: o.Result,
-		Events: events, StartedAt: started, At: time.Now().UTC(),
+		Events: events, Returned: returned, StartedAt: started, At: time.Now().UTC(),
 	}
 	if r.Error != nil && len(r.Error.Message) > maxMessage {
 		short := *r.Error

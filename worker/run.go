@@ -28,9 +28,17 @@ func New(cfg Config) (*Worker, error) {
 		spans:    spans{cfg.Trace, me.ID(), cfg.Profile.Name},
 	}
 	w.shutdown.init()
+	checks, _ := cfg.Executor.(checker)
+	w.rests = rests{checker: checks, agents: w.definitions.hashes, log: log, own: map[string]*rest{},
+		changed: func(paused bool) {
+			w.queues.pause(paused)
+			w.heartbeats.sendNow()
+		}}
+	w.definitions.resting = w.rests.broken
 	w.heartbeats = heartbeater{
 		client: &w.client, remote: &w.remote, attempts: &w.attempts, shutdown: &w.shutdown, obey: w.obey, log: log,
-		wake: make(chan struct{}, 1),
+		unable: w.rests.unable,
+		wake:   make(chan struct{}, 1),
 	}
 	w.sessions = keptSessions(cfg.Executor, w.heartbeats.sendNow)
 	w.heartbeats.sessions = w.sessions
@@ -44,6 +52,7 @@ func New(cfg Config) (*Worker, error) {
 		env: cfg.Profile.BaseEnv(os.LookupEnv), runner: me.ID(), log: log,
 		apiURL: func() string { return cmp.Or(cfg.APIURL, w.remote.apiURL()) }, attempts: &w.attempts, spans: w.spans,
 	}
+	w.slots.usable = w.rests.limit
 	w.slots.limit, w.slots.shutdown, w.slots.handle, w.slots.handoff = me.MaxConcurrentRuns, &w.shutdown, w.handle,
 		make(chan bus.Delivery)
 	w.slots.taker = w.bus.Poller(w.slots.free, w.slots.accept)
@@ -72,6 +81,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.supervisor.gateway = g
 	}
 	defer endSessions(w.sessions)
+	w.rests.look(true)
 	if err := w.register(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -86,6 +96,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	})
 	wg.Go(func() { w.client.serveCommands(alive, w.command) })
 	wg.Go(func() { w.announceChanges(alive) })
+	wg.Go(func() { w.rests.run(alive) })
 	defer wg.Wait()
 	defer die()
 

@@ -15,6 +15,7 @@ type slots struct {
 	limit    int
 	shutdown *shutdown
 	handle   func(bus.Delivery) // handles one delivery
+	usable   func(free int) int // how many of the free slots may be used
 	taker    *bus.Poller
 
 	handoff chan bus.Delivery // to an idle goroutine
@@ -29,7 +30,7 @@ func (s *slots) free() int {
 	if s.shutdown.stopping.Load() {
 		return 0
 	}
-	return s.limit - s.busy()
+	return s.usable(s.limit - s.busy())
 }
 
 func (s *slots) busy() int { return int(s.used.Load()) }

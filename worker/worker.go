@@ -88,6 +88,7 @@ type Worker struct {
 	registrations singleFlight  // re-registrations
 	shutdown      shutdown
 
+	rests      rests          // keeps it from runs that cannot work here
 	queues     queues         // the task queues it takes from
 	slots      slots          // limit concurrent runs
 	attempts   attempts       // the attempts of this process

@@ -17,7 +17,7 @@ func (b *runVerifier) isForeign(rec subject.Record) bool {
 	if behindUnreadable(b.rules, rec) {
 		return false
 	}
-	for n := 1; n <= run.MaxAttempts; n++ {
+	for n := 1; n <= run.MaxAttempts+run.MaxReturns; n++ {
 		if b.rules.Key(rec.Run, n) == rec.Key {
 			return false
 		}
@@ -48,13 +48,21 @@ func (b *runVerifier) exceedsVersion(rec subject.Record, version int) bool {
 		return false
 	}
 	b.versionExceeded[at] = rec.Key
-	b.close(at, e, n, run.Failed)
+	b.close(at, e, n, run.Ended{Status: run.Failed})
 	return true
 }
 
 // close ends an attempt, and its run unless another attempt follows.
-func (b *runVerifier) close(at uint32, e *runState, n int, s run.Status) {
-	byRunner := e.is(running)
+func (b *runVerifier) close(at uint32, e *runState, n int, end run.Ended) {
+	s, byRunner := end.Status, e.is(running)
+	by, before := run.ClaimedByCoordinator, run.Claimed
+	if byRunner {
+		by = run.ClaimedByRunner
+	}
+	if e.is(stopping) || treeStopped(b.memory, e) {
+		before = run.Stopping
+	}
+	returned := end.WillReturn(b.live[at].returnable, by, before)
 	if byRunner {
 		e.ends++
 	}
@@ -62,7 +70,10 @@ func (b *runVerifier) close(at uint32, e *runState, n int, s run.Status) {
 	e.ended, e.claimed = uint16(n), max(e.claimed, uint16(n))
 	e.flags &^= running | claimedToEnd
 	delete(b.live, at)
-	if s == run.Failed && byRunner && n < int(e.most) && !e.is(stopping) && !treeStopped(b.memory, e) {
+	if returned { // it does not count
+		e.most++
+	}
+	if s == run.Failed && byRunner && n < int(e.most) && before != run.Stopping {
 		return // another attempt follows
 	}
 	b.finish(at, e, s)
@@ -105,7 +116,7 @@ func (b *runVerifier) end(rec subject.Record, f fields) {
 	} else if s == run.Completed && e.is(hasSchema) && l.reportedAt == 0 {
 		b.note(kindUnreported, rec.Run, cutOff, "Attempt %d completed with a checked result that was never reported", n)
 	}
-	b.close(at, e, n, s)
+	b.close(at, e, n, run.Ended{Status: s, Returned: f.returned})
 	if !e.is(final) && behindUnreadable(b.rules, rec) {
 		b.finish(at, e, s)
 	}

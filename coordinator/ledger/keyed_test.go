@@ -19,7 +19,8 @@ func TestForeignRecordsAreCountedApart(t *testing.T) {
 		for i, kind := range kinds {
 			for _, id := range []string{a.spec.ID, s.id("run_"), "run_a", "x"} {
 				s.write(kind("7", id, fmt.Sprint("k", i)), []byte(body))
-				s.write(kind("7", id, keyOf(id, 102)), []byte(body)) // no run has so many attempts
+				tooMany := run.MaxAttempts + run.MaxReturns + 1
+				s.write(kind("7", id, keyOf(id, tooMany)), []byte(body))
 			}
 		}
 		a.claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")

@@ -23,6 +23,7 @@ type fields struct {
 	checked                            string
 	hasWebhook, hasSchema, suppressed  bool
 	next                               bool // it carries the record that follows
+	returnable, returned               bool
 	callbackTurn                       bool // it is a callback turn, whose list comes first
 }
 
@@ -38,6 +39,10 @@ func read(body []byte) (f fields, err error) {
 			f.v = int(strictjson.Uint(v))
 		case "attempt":
 			f.attempt = int(strictjson.Uint(v))
+		case "returnable":
+			f.returnable = string(v) == "true"
+		case "returned":
+			f.returned = string(v) == "true"
 		case "record_version":
 			f.recordVersion = int(strictjson.Uint(v))
 		case "max_attempts":

@@ -26,6 +26,8 @@ type attempt struct {
 	runner string // who claimed it
 	most   int    // the newest version that its records may have
 
+	returnable bool // its runner may give it back
+
 	carriedAt  int64  // when a coordinator claimed it with the end record that follows, 0: none did
 	reportedAt int64  // when its result was reported, 0: it was not
 	result     uint64 // the record of the result
@@ -139,11 +141,11 @@ func (b *runVerifier) queue(at uint32, e *runState, rec subject.Record, f fields
 	}
 	e.queued = max(e.queued, uint16(min(n, 1<<16-1)))
 	if !e.is(final) && n > int(e.claimed) {
-		most := max(f.recordVersion, 1)
+		most, returnable := max(f.recordVersion, 1), f.returnable
 		if l.n == n { // a worker may have been given either
-			most = max(most, l.most)
+			most, returnable = max(most, l.most), returnable || l.returnable
 		}
-		b.live[at] = attempt{n: n, key: f.key, most: most}
+		b.live[at] = attempt{n: n, key: f.key, most: most, returnable: returnable}
 	}
 }
 
@@ -173,11 +175,11 @@ func (b *runVerifier) claim(rec subject.Record, f fields) {
 		b.wrong(kindKey, rec.Run, "Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner))
 	}
 	e.claimed = uint16(n)
-	most := 1
+	now := attempt{n: n, key: rec.Key, runner: f.runner, most: 1}
 	if l.n == n {
-		most = l.most
+		now.most, now.returnable = l.most, l.returnable
 	}
-	l = attempt{n: n, key: rec.Key, runner: f.runner, most: most}
+	l = now
 	if f.next {
 		l.carriedAt = b.at.UnixNano()
 	}

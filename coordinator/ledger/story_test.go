@@ -179,6 +179,20 @@ func (a *actor) queuedIn(queue string, n int) *actor {
 	return a
 }
 
+// returnable queues an attempt that its runner may give back.
+func (a *actor) returnable(n int) *actor {
+	a.s.write(subject.Queued(a.part(), "autonomous._._", a.spec.ID, n), run.Queued{V: 1, Attempt: n, Key: a.key(n),
+		Returnable: true, Spec: a.spec})
+	return a
+}
+
+// returned is the end record of a runner that gives the run back.
+func (a *actor) returned(n int, runner string) *actor {
+	a.s.write(subject.Ended(a.part(), a.spec.ID, a.key(n)), run.Ended{V: 1, SessionID: a.spec.SessionID,
+		RunnerID: runner, Nonce: "e", Attempt: n, Status: run.Failed, Returned: true, At: a.s.at})
+	return a
+}
+
 func (a *actor) claimed(n int, runner string) *actor { return a.claimedWith(n, n, runner) }
 
 // claimedWith is a claim with the key of another attempt.

@@ -80,6 +80,17 @@ func TestGoodHistoriesAreOK(t *testing.T) {
 			a.queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "").queued(2).claimed(2, "rnr_2").bound(2,
 				"rnr_2").ended(2, run.Completed, "rnr_2")
 		}, "1=0+0+1 attempts 2/2 retried 1"},
+		{"runners that gave a run back do not count", func(s *story) {
+			a := s.run(s.session())
+			a.returnable(1).claimed(1, "rnr_1").returned(1, "rnr_1")
+			a.spec.Attempts = 2
+			a.returnable(2).claimed(2, "rnr_1").returned(2, "rnr_1")
+			a.spec.Attempts = 3
+			a.queued(3).claimed(3, "rnr_2").ended(3, run.Failed, "rnr_2")
+		}, "1=0+0+1 attempts 3/3 retried 2"},
+		{"nor can a run be given back that may not be", func(s *story) {
+			s.run(s.session()).queued(1).claimed(1, "rnr_1").returned(1, "rnr_1")
+		}, "1=0+0+1 attempts 1/1"},
 		{"a run that waits for its next attempt", func(s *story) {
 			s.run(s.session(), attempts(3)).queued(1).claimed(1, "rnr_1").ended(1, run.Failed, "rnr_1")
 		}, "1=1+0+0 attempts 1/1"},

@@ -149,6 +149,7 @@ func (f *reducer) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m
 			r.adoptSpec(a, &q.Spec)
 			a.Queue, a.QueuedSeq = l.queue, ch.Seq
 			a.RecordVersion = max(a.RecordVersion, q.RecordVersion) // a worker may have been given either
+			a.Returnable = a.Returnable || q.Returnable
 			f.past[r] = append(f.past[r], past{r.Full, false})
 			r.Full = ch.Seq
 			ch.Applied = true
@@ -165,7 +166,7 @@ func (f *reducer) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m
 	l.moveIn(r, m.Time.UnixNano())
 	r.adoptSpec(a, &q.Spec)
 	a.Queue, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.queue, q.Key, rec.N, ch.Seq, time.Time{}
-	a.RecordVersion = q.RecordVersion
+	a.RecordVersion, a.Returnable = q.RecordVersion, q.Returnable
 	r.Full = ch.Seq
 	r.noteAttempt(rec.N)
 	ch.Applied = true
@@ -236,9 +237,11 @@ func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record, last bool) {
 	} else {
 		f.waiting--
 	}
-	if a := r.live.snap; !last && move == run.MoveFailed &&
-		a.Spec.WillRetry(a.AttemptNumber(), a.Claim.Claimant(), r.base()) {
-		f.retry(r, m)
+	a := r.live.snap
+	returned := e.WillReturn(a.Returnable, a.Claim.Claimant(), r.base())
+	if !last && (returned || move == run.MoveFailed &&
+		a.Spec.WillRetry(a.AttemptNumber(), a.Claim.Claimant(), r.base())) {
+		f.retry(r, m, returned)
 		ch.Applied = true
 		ch.after(r)
 		f.settle(s)
@@ -286,15 +289,23 @@ func (r *row) close(move run.Move, e run.Ended, m Record) {
 	}
 }
 
-// retry makes the run wait for its next attempt. Only coordinators see that an attempt ended.
-func (f *reducer) retry(r *row, m Record) {
+// retry makes the run wait for its next attempt. Only coordinators see that an attempt ended. returned: it does not
+// count, and the next one follows at once.
+func (f *reducer) retry(r *row, m Record, returned bool) {
 	a := r.change()
 	a.Attempt = a.AttemptNumber()
 	r.noteAttempt(a.Attempt)
 	f.past[r] = append(f.past[r], past{r.Full, a.Claim != nil})
-	a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
+	if returned {
+		spec := *a.Spec
+		spec.AddReturn()
+		a.Spec, a.ReturnedBy = &spec, append(slices.Clone(a.ReturnedBy), a.Claim.RunnerID)
+	} else {
+		a.NotBefore = m.Time.Add(run.Backoff(a.Attempt))
+	}
 	a.Queue, a.Key, a.QueuedSeq, a.Claim, a.ClaimSeq, a.UnverifiedSeq, a.CarriedEndSeq, a.Started, a.RecordVersion = "",
 		"", 0, nil, 0, 0, 0, nil, 0
+	a.Returnable = false
 	r.Claim, r.Claimed, r.Runner = 0, 0, ""
 	f.waiting++
 	f.waitlists.unqueued.moveIn(r, m.Time.UnixNano())

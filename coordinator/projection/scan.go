@@ -52,6 +52,8 @@ func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 			e.Status = run.Status(sc.name(strictjson.StringBytes(v)))
 		case "events":
 			e.Events = strictjson.Uint(v)
+		case "returned":
+			e.Returned = string(v) == "true"
 		case "checked":
 			e.Checked = strictjson.String(v)
 		case "started_at":

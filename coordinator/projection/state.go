@@ -199,6 +199,8 @@ type Active struct {
 	Key           string     // the current attempt's
 	// RecordVersion is the newest version that records under the current attempt's key may have; 0 means 1.
 	RecordVersion int
+	Returnable    bool       // the current attempt's runner may give it back
+	ReturnedBy    []string   // the runners that gave attempts back, in that order
 	Claim         *run.Claim // nil: unclaimed
 	Stopping      bool       // it is to be stopped
 	TreeStop      TreeStop   // with its tree; Seq 0: it is not

@@ -75,7 +75,7 @@ func (e *EndWriter) AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 // putQueued writes the queued record of a run that is claimed, whatever its queue.
 func putQueued(ctx context.Context, e *EndWriter, s run.Spec) error {
 	queue := runnerapi.NewRoutingKey(s.AgentType, s.Demands, nil).TaskQueue()
-	queued, err := e.Records.Queued(subject.Partition(s.SessionID), queue, s, 1)
+	queued, err := e.Records.Queued(subject.Partition(s.SessionID), queue, s, 1, false)
 	if err == nil {
 		err = e.Records.Put(ctx, queued)
 	}

@@ -57,6 +57,7 @@ func (o open) CarriedEnd(context.Context, projection.Active) ([]byte, error) { r
 func (open) Seq() uint64                           { return 0 }
 func (open) Confirmed() bool                       { return true }
 func (open) NoteWritten(uint64)                    {}
+func (open) Returns() bool                         { return false }
 func (open) CatchUp(context.Context) error         { return nil }
 func (open) WaitFor(context.Context, uint64) error { return nil }
 func (open) Now() int                              { return 1 }

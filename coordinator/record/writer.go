@@ -26,6 +26,7 @@ type versions interface {
 	Now() int                   // of records that are not under an attempt's key
 	Of(a projection.Active) int // of records under an attempt's key
 	Advertised() int            // what queued attempts are told; 0 means 1
+	Returns() bool              // all coordinators understand that a runner gives an attempt back
 }
 
 // Writer writes records, and payloads that are too large for one.
@@ -98,10 +99,11 @@ func (w *Writer) Version() int { return w.versions.Now() }
 // NoteWritten notes the last sequence of records that were written as a batch.
 func (w *Writer) NoteWritten(seq uint64) { w.projection.NoteWritten(seq) }
 
-// Queued returns the record that lets a worker take the attempt.
-func (w *Writer) Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error) {
+// Queued returns the record that lets a worker take the attempt. returnable: it may give it back, if all coordinators
+// understand that.
+func (w *Writer) Queued(part, queue string, s run.Spec, attempt int, returnable bool) (bus.Entry, error) {
 	body, err := run.Queued{V: w.versions.Now(), Attempt: attempt, Key: w.keys.Of(s.ID, attempt),
-		RecordVersion: w.versions.Advertised(), Spec: s}.Encode()
+		RecordVersion: w.versions.Advertised(), Returnable: returnable && w.versions.Returns(), Spec: s}.Encode()
 	return bus.Entry{Subject: subject.Queued(part, queue, s.ID, attempt), Body: body}, err
 }
 

@@ -39,7 +39,7 @@ func (a *RunnerAgents) Serving(name, hash string) int {
 
 func serving(all []runnerapi.Member, name, hash string) (n int) {
 	for i := range all {
-		if all[i].Status == runnerapi.Online && all[i].Serves(name, hash) {
+		if all[i].TakesRuns() && all[i].Serves(name, hash) {
 			n++
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // snapshot returns a member with its status. The caller holds mu.
 func (m *member) snapshot(r *Registry) runnerapi.Member {
-	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Status: m.status(r), LastHeartbeat: m.heard,
+	at := runnerapi.Member{Runner: m.Runner, ID: m.id, Standing: m.standing(r), LastHeartbeat: m.heard,
 		CredentialUnknown: m.unnamed,
 		ClockOffset:       m.clockAhead, ClockKnown: !m.clockSeen.IsZero(), RegistrationBytes: m.size}
 	if !m.LeftAt.IsZero() {
@@ -120,7 +120,7 @@ func (r *Registry) Satisfied(w runnerapi.RoutingKey) bool {
 	return false
 }
 
-// OnlineMatches returns the ids of the online runners that satisfy w.
+// OnlineMatches returns the ids of the online runners that satisfy w. Perhaps they take no runs now.
 func (r *Registry) OnlineMatches(w runnerapi.RoutingKey) (ids []string) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -17,7 +17,7 @@ func (r *Registry) Permit(w runnerapi.RoutingKey, model string) error {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for _, m := range r.members {
-		if m.status(r) != runnerapi.Online || !m.Matches(w) {
+		if !m.takes(r, w) {
 			continue
 		}
 		if m.Models.Allow(model) {

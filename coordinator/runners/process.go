@@ -56,6 +56,9 @@ func (r *Registry) Heartbeat(ctx context.Context, b runnerapi.Heartbeat) (m runn
 		at.unnamed = bus.CallerOf(ctx).Unnamed
 	}
 	m, known, superseded = r.heardLocked(b.RunnerID, b.Instance, b.Draining)
+	if known && !superseded {
+		at.setUnable(r, b.Unable)
+	}
 	return m, known, superseded, nil
 }
 
@@ -80,11 +83,30 @@ func (r *Registry) heardLocked(id, instance string, draining bool) (m runnerapi.
 		}
 		return at.Runner, false, false
 	}
-	if at.status(r) != runnerapi.Online || draining != at.reportsDraining {
-		r.dropCache()
-	}
+	before := at.standing(r)
 	at.heard, at.reportsDraining = time.Now(), draining
+	at.changed(r, before)
 	return at.Runner, true, false
+}
+
+// setUnable notes what a heartbeat says of the runner's profile. The caller holds mu.
+func (m *member) setUnable(r *Registry, u *runnerapi.Unable) {
+	before := m.standing(r)
+	m.unable = u
+	m.changed(r, before)
+}
+
+// changed tells others if the runner takes runs again, or no more. The caller holds mu.
+func (m *member) changed(r *Registry, before runnerapi.Standing) {
+	now := m.standing(r)
+	if before.Shown() == now.Shown() {
+		return
+	}
+	r.dropCache()
+	if now.TakesRuns() {
+		r.changes.Add(1)
+		r.cfg.Changed()
+	}
 }
 
 // Proven reports whether a reply that has the registered process's instance also has its secret. Replies of earlier

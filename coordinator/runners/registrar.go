@@ -321,9 +321,12 @@ type View struct {
 	MaxConcurrentRuns   int       `json:"max_concurrent_runs"`
 	Agents              []string  `json:"agents"`
 	Status              string    `json:"status"`
+	Why                 string    `json:"why,omitempty"` // it takes no runs
 	Running             int       `json:"running"`
 	RegisteredAt        time.Time `json:"registered_at"`
 	LastHeartbeat       time.Time `json:"last_heartbeat"`
+
+	Unable *runnerapi.Unable `json:"unable,omitempty"`
 }
 
 // Runners lists the registered runners, without those that left.
@@ -335,8 +338,8 @@ func (g *Registrar) Runners() []View {
 			continue
 		}
 		list = append(list, View{m.ID, m.Identity, append([]string{}, m.Tags...), m.RequireMatchingTags,
-			m.MaxConcurrentRuns, runnerapi.Names(m.AgentHashes), m.Status, running[m.ID], m.RegisteredAt,
-			m.LastHeartbeat.UTC()})
+			m.MaxConcurrentRuns, runnerapi.Names(m.AgentHashes), m.Shown(), m.Why(), running[m.ID], m.RegisteredAt,
+			m.LastHeartbeat.UTC(), m.Unable})
 	}
 	return list
 }

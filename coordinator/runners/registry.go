@@ -24,7 +24,10 @@ type Config struct {
 	Thresholds runnerapi.Thresholds
 	Bucket     *bus.Bucket
 	Retry      bus.RetryFunc
-	Changed    func() // is called when a registration changed
+	Changed    func() // is called when a registration changed, or a runner takes runs again
+	// Listening returns for how long heartbeats were heard without interruption. Before a lease of it, no runner is
+	// known to be silent.
+	Listening func() time.Duration
 }
 
 // Registry has the registered runners and when each was last heard. It is safe for concurrent use.
@@ -70,6 +73,8 @@ type member struct {
 
 	left            time.Time // by this process's clock; zero: it is there
 	reportsDraining bool      // its heartbeats say that it claims nothing more
+
+	unable *runnerapi.Unable // as its last heartbeat says
 
 	unnamed    bool          // its last heartbeat came through a NATS server that names no credentials
 	clockAhead time.Duration // smallest recent difference of its clock to ours
@@ -132,6 +137,7 @@ func put(r *Registry, id string, value []byte, rev uint64, newest bool) {
 	if ok && old.Instance == m.Instance {
 		m.heard, m.clockAhead, m.clockSeen, m.unnamed, m.reportsDraining = old.heard, old.clockAhead, old.clockSeen,
 			old.unnamed, old.reportsDraining
+		m.unable = old.unable
 	}
 	m.setLeft(old)
 	r.members[id] = &m
@@ -180,6 +186,20 @@ func (m *member) status(r *Registry) string {
 	return s
 }
 
+// standing returns how the runner is seen now.
+func (m *member) standing(r *Registry) runnerapi.Standing {
+	s := runnerapi.Standing{Status: m.status(r), Unable: m.unable}
+	if silent := time.Since(m.heard); silent >= r.cfg.Lease && r.cfg.Listening() >= r.cfg.Lease {
+		s.Silent = silent
+	}
+	return s
+}
+
+// takes reports whether a runner takes runs with this routing key now.
+func (m *member) takes(r *Registry, w runnerapi.RoutingKey) bool {
+	return m.Matches(w) && m.standing(r).TakesRuns()
+}
+
 // Matches reports whether an online runner would take runs with this routing key.
 func (r *Registry) Matches(w runnerapi.RoutingKey) bool { return r.QueueMatches(w.TaskQueue(), w) }
 
@@ -199,7 +219,7 @@ func (r *Registry) QueueMatches(queue string, w runnerapi.RoutingKey) bool {
 	}
 	ok = false
 	for _, m := range r.members {
-		if m.status(r) == runnerapi.Online && m.Matches(w) {
+		if m.takes(r, w) {
 			ok = true
 			break
 		}

@@ -61,7 +61,7 @@ type Needs struct {
 // Records writes the records of runs.
 type Records interface {
 	Offload(ctx context.Context, s *run.Spec) error
-	Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error)
+	Queued(part, queue string, s run.Spec, attempt int, returnable bool) (bus.Entry, error)
 	Put(ctx context.Context, e bus.Entry) error
 	AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
 	NoteWritten(seq uint64)

@@ -199,7 +199,7 @@ func (r *Service) FirstRecord(ctx context.Context, part string, p *Plan) (bus.En
 		if err != nil {
 			return bus.Entry{}, err
 		}
-		return r.Records.Queued(part, queue, p.Spec, 1)
+		return r.Records.Queued(part, queue, p.Spec, 1, true)
 	}
 	body, err := run.Accepted{V: r.Version(), Spec: p.Spec}.Encode()
 	return bus.Entry{Subject: subject.Accepted(part, p.Spec.SessionID, p.Spec.ID), Body: body}, err

@@ -28,6 +28,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			q.Key = strictjson.String(v)
 		case "record_version":
 			q.RecordVersion = int(strictjson.Uint(v))
+		case "returnable":
+			q.Returnable = string(v) == "true"
 		case "run_id":
 			s.ID = strictjson.String(v)
 		case "type":
@@ -135,6 +137,8 @@ func DecodeEnded(raw []byte) (e Ended, err error) {
 			read(v, &e.Body)
 		case "events":
 			e.Events = strictjson.Uint(v)
+		case "returned":
+			e.Returned = string(v) == "true"
 		case "checked":
 			e.Checked = strictjson.String(v)
 		case "started_at":

@@ -12,6 +12,7 @@ func (q Queued) Encode() ([]byte, error) {
 	o.Int("attempt", q.Attempt)
 	o.Text("key", q.Key)
 	o.OptUint("record_version", uint64(max(q.RecordVersion, 0)))
+	o.OptTrue("returnable", q.Returnable)
 	q.Spec.write(&o)
 	return o.End()
 }
@@ -147,6 +148,7 @@ func (e Ended) Encode() ([]byte, error) {
 		o.Value("payload", e.Body)
 	}
 	o.OptUint("events", e.Events)
+	o.OptTrue("returned", e.Returned)
 	o.OptText("checked", e.Checked)
 	o.OptTime("started_at", e.StartedAt)
 	o.Time("at", e.At)

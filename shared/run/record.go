@@ -108,6 +108,8 @@ type Queued struct {
 	// RecordVersion is the newest version that records under the attempt's key may have; 0: 1. All coordinators
 	// that were online could read it. A newer record ends the attempt, for every reader alike.
 	RecordVersion int `json:"record_version,omitempty"`
+	// Returnable: its runner may give it back (Ended.Returned). All coordinators that were online understand that.
+	Returnable bool `json:"returnable,omitempty"`
 	Spec
 }
 
@@ -153,9 +155,12 @@ type Ended struct {
 	Result    *Result      `json:"result,omitempty"`
 	Body      *Payload     `json:"payload,omitempty"` // instead of a large Result
 	Events    uint64       `json:"events,omitempty"`  // sequence of its last event in EVENTS
-	Checked   string       `json:"checked,omitempty"` // a coordinator's proof that it checked the result
-	StartedAt *time.Time   `json:"started_at,omitempty"`
-	At        time.Time    `json:"at"`
+	// Returned: failed, and the runner gives the run back: it cannot do any run of its profile now, and nothing of
+	// this one was done. Only an attempt that is Returnable can be.
+	Returned  bool       `json:"returned,omitempty"`
+	Checked   string     `json:"checked,omitempty"` // a coordinator's proof that it checked the result
+	StartedAt *time.Time `json:"started_at,omitempty"`
+	At        time.Time  `json:"at"`
 }
 
 // Bound binds an executor session to a session: the executor's own id, which a resume gets back.

@@ -46,6 +46,23 @@ func (s *Spec) WillRetry(n int, by Claimant, before Status) bool {
 	return by != ClaimedByCoordinator && s.AllowsRetry(n) && before.After(MoveRetried) == Pending
 }
 
+// ReturnVersion is the version of attempts that runners may give back. A coordinator of an older version takes an
+// attempt that was given back for a plain failure.
+const ReturnVersion = 2
+
+// MaxReturns is how often a run may be given back.
+const MaxReturns = 16
+
+// WillReturn reports whether a run is attempted again because its runner gave it back with this end record. As for
+// WillRetry, what precedes the record decides.
+func (e *Ended) WillReturn(returnable bool, by Claimant, before Status) bool {
+	return e.Returned && e.Status == Failed && returnable && by == ClaimedByRunner &&
+		before.After(MoveRetried) == Pending
+}
+
+// AddReturn allows a further attempt in place of one that was given back.
+func (s *Spec) AddReturn() { s.Attempts = max(s.Attempts, 1) + 1 }
+
 // Backoff returns the pause after the n-th failed attempt: 1 s, doubled each time, 60 s at most.
 func Backoff(n int) time.Duration {
 	return min(time.Second<<min(max(n-1, 0), 6), time.Minute)

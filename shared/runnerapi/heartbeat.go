@@ -30,6 +30,9 @@ func ReadHeartbeat(body []byte) (b Heartbeat, err error) {
 	if len(b.Attempts) > MaxHeartbeatAttempts {
 		return b, errHeartbeatTooLarge
 	}
+	if b.Unable != nil {
+		b.Unable.cut()
+	}
 	return b, nil
 }
 

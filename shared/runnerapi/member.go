@@ -5,8 +5,8 @@ import "time"
 // Member is a copy of a registered runner at one moment; it needs no lock.
 type Member struct {
 	Runner
+	Standing
 	ID                 string
-	Status             string
 	LastHeartbeat      time.Time
 	LeftSeenAt         time.Time     // when it left, by this process's clock; zero: it did not
 	NamesReservedUntil time.Time     // how long its agents' names are reserved; zero: it did not leave

@@ -55,7 +55,8 @@ type Heartbeat struct {
 	Attempts []Attempt `json:"attempts"`
 	Idle     []string  `json:"idle,omitempty"` // sessions with a process that waits for the next turn
 	Draining bool      `json:"draining,omitempty"`
-	At       time.Time `json:"at,omitzero"` // by the worker's clock
+	Unable   *Unable   `json:"unable,omitempty"` // it takes no runs, and why
+	At       time.Time `json:"at,omitzero"`      // by the worker's clock
 }
 
 // Attempt is one that a worker has claimed and not ended.

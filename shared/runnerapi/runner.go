@@ -78,11 +78,14 @@ func AgentSet(agents []agent.Blueprint) map[string]string {
 
 // The statuses of a runner.
 const (
-	Online   = "online"
-	Stale    = "stale"
-	Removed  = "removed"
-	Draining = "draining" // takes no more runs, finishes, exits
-	Left     = "left"     // gone; its agents' names are reserved; not shown to readers
+	Online = "online"
+	// no heartbeat for a lease: its runs are failed, and it gets none
+	Unresponsive = "unresponsive"
+	StatusUnable = "unable" // its profile cannot work there at the moment (Unable)
+	Stale        = "stale"
+	Removed      = "removed"
+	Draining     = "draining" // takes no more runs, finishes, exits
+	Left         = "left"     // gone; its agents' names are reserved; not shown to readers
 )
 
 // Thresholds are how long a runner may go without a heartbeat.

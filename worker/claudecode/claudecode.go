@@ -29,6 +29,7 @@ package claudecode
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,23 +99,39 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 		if bad.NotFound() {
 			return failed(notFound(c.Claude, err))
 		}
-		return failed(fault.Wrap(fault.Internal, codeNotRunnable, "cannot start Claude Code: "+bad.Error(), bad.Err))
+		return failed(fault.Wrap(fault.Internal, codeNotRunnable, "cannot start Claude Code: "+bad.Error(), bad))
 	}
 	return s.outcome(ctx, inv, exit)
 }
 
 func failed(f *fault.Fault) run.Outcome { return run.Outcome{Status: run.Failed, Error: f} }
 
-// Ready reports whether the claude program that a profile needs exists; without it, all its runs fail.
-func Ready(profile json.RawMessage) error {
+// Ready returns why no run of a profile can start, such as that its claude program does not exist. nil: nothing is
+// known to be wrong.
+func Ready(profile json.RawMessage) *fault.Fault {
 	c, err := readConfig(executor.Invocation{Config: profile})
 	if err != nil {
-		return err
+		return fault.Of(err)
 	}
 	if _, err := findClaude(c.Claude); err != nil {
 		return notFound(c.Claude, err)
 	}
 	return nil
+}
+
+// Files returns the files whose change may make a profile's runs work: the claude program, and its login. env is the
+// environment of the runs.
+func Files(profile json.RawMessage, env func(name string) string) []string {
+	c, err := readConfig(executor.Invocation{Config: profile})
+	if err != nil {
+		return nil
+	}
+	home := cmp.Or(env("CLAUDE_CONFIG_DIR"), filepath.Join(env("HOME"), ".claude"))
+	files := []string{filepath.Join(home, ".credentials.json")}
+	if file, err := findClaude(c.Claude); err == nil {
+		files = append(files, file)
+	}
+	return files
 }
 
 // findClaude returns the path of claude: absolute, or on PATH.

@@ -31,9 +31,9 @@ func TestReady(t *testing.T) {
 	}
 }
 
-func codeOf(err error) string {
+func codeOf(err *fault.Fault) string {
 	if err == nil {
 		return ""
 	}
-	return fault.Of(err).Code
+	return err.Code
 }

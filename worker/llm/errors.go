@@ -16,6 +16,7 @@ import (
 const (
 	codeConfig       = "llm_config"
 	codeUnauthorized = "llm_unauthorized"
+	codeNoCredit     = "llm_no_credit"
 	codeRateLimited  = "llm_rate_limited"
 	codeOverloaded   = "llm_overloaded"
 	codeNoModel      = "llm_model_not_found"
@@ -70,7 +71,7 @@ func (s settings) classifyRefusal(e *endpoint.APIError, now time.Time) callError
 		return callError{Fault: status(codeUnauthorized, where+" refuses the credential"+said+"; "+s.keyAdvice())}
 	case e.Status == http.StatusPaymentRequired || e.Code == "insufficient_quota" ||
 		strings.Contains(e.Message, "credit balance is too low"):
-		return callError{Fault: status(codeRateLimited, where+" reports that the account has no credit left"+said+
+		return callError{Fault: status(codeNoCredit, where+" reports that the account has no credit left"+said+
 			"; add credit, or use another key")}
 	case e.Status == http.StatusTooManyRequests:
 		return callError{Fault: status(codeRateLimited, where+" limits the rate"+said), retryable: true, after: after}

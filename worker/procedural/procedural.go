@@ -99,12 +99,8 @@ func Run(ctx context.Context, j Job) run.Outcome {
 
 // outcome returns the run's outcome. late is why the time limit ended, if it did.
 func outcome(exit process.Exit, err, late error, limit time.Duration, most int) run.Outcome {
-	if bad, ok := errors.AsType[*process.StartError](err); ok {
-		code := codeNotRunnable
-		if bad.NotFound() {
-			code = CodeNotFound
-		}
-		return run.Outcome{Status: run.Failed, Error: fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)}
+	if bad := NotStarted(err); bad != nil {
+		return run.Outcome{Status: run.Failed, Error: bad}
 	}
 	switch {
 	case err != nil && exit.Started && errors.Is(late, context.DeadlineExceeded):
@@ -124,6 +120,19 @@ func outcome(exit process.Exit, err, late error, limit time.Duration, most int) 
 				"store it elsewhere and write its location", most)).With("limit", most))
 	}
 	return run.Outcome{Status: run.Completed, Result: result(exit, most)}
+}
+
+// NotStarted returns why a command did not start, or nil if err is something else.
+func NotStarted(err error) *fault.Fault {
+	bad, ok := errors.AsType[*process.StartError](err)
+	if !ok {
+		return nil
+	}
+	code := codeNotRunnable
+	if bad.NotFound() {
+		code = CodeNotFound
+	}
+	return fault.Wrap(fault.Internal, code, bad.Error(), bad)
 }
 
 // isPartialJSON reports whether head is the start of an object or array. Other text that is too large is cut.

@@ -25,8 +25,12 @@ func (e *StartError) Error() string { return fmt.Sprintf("command %q: %s", e.Com
 func (e *StartError) Unwrap() error { return e.Err }
 
 // NotFound reports whether the program does not exist; a missing working directory is another problem.
-func (e *StartError) NotFound() bool {
-	return errors.Is(e, fs.ErrNotExist) && !strings.Contains(e.Reason, "working directory")
+func (e *StartError) NotFound() bool { return errors.Is(e, fs.ErrNotExist) && !e.OfRun() }
+
+// OfRun reports whether the run's own folder, arguments or environment are the reason: another run may be started.
+func (e *StartError) OfRun() bool {
+	return strings.Contains(e.Reason, "the working directory ") || errors.Is(e, syscall.E2BIG) ||
+		errors.Is(e, syscall.EINVAL)
 }
 
 // Find returns the path of a command. A path is absolute or relative to dir. A bare name is a file in dir, else a
@@ -57,6 +61,9 @@ func Find(command, dir string) (string, error) {
 	}
 	return filepath.Abs(path)
 }
+
+// Runnable checks that this process may run the program at an absolute path. The error is a *StartError.
+func Runnable(path string) error { return checkRunnable(path, path) }
 
 // checkRunnable checks that this process may run the file at path.
 func checkRunnable(command, path string) error {

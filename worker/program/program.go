@@ -90,7 +90,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 		OnStdout: t.onLine,
 	})
 	stop()
-	if bad := notStarted(err); bad != nil {
+	if bad := NotStarted(err); bad != nil {
 		return run.Outcome{Status: run.Failed, Error: bad}
 	}
 	if !exit.Started {
@@ -109,8 +109,8 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	return t.ended(res, large)
 }
 
-// notStarted returns why a program did not start, or nil if err is something else.
-func notStarted(err error) *fault.Fault {
+// NotStarted returns why a program did not start, or nil if err is something else.
+func NotStarted(err error) *fault.Fault {
 	bad, ok := errors.AsType[*process.StartError](err)
 	if !ok {
 		return nil
@@ -119,7 +119,7 @@ func notStarted(err error) *fault.Fault {
 	if bad.NotFound() {
 		code = codeNotFound
 	}
-	return fault.Wrap(fault.Internal, code, bad.Error(), bad.Err)
+	return fault.Wrap(fault.Internal, code, bad.Error(), bad)
 }
 
 // textResult returns the result of a program without a result line: what it wrote; nil: nothing.

@@ -244,7 +244,7 @@ func (l *sessionProcess) await(ctx context.Context, t *turn, kill <-chan struct{
 	default:
 	}
 	t.stopListening()
-	if bad := notStarted(l.err); bad != nil {
+	if bad := NotStarted(l.err); bad != nil {
 		return run.Outcome{Status: run.Failed, Error: bad}
 	}
 	l.mu.Lock()

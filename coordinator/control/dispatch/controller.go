@@ -19,7 +19,8 @@ import (
 type Fleet interface {
 	Matches(w runnerapi.RoutingKey) bool
 	QueueMatches(queue string, w runnerapi.RoutingKey) bool
-	Changes() uint64 // counts changes of registrations
+	OnlineMatches(w runnerapi.RoutingKey) []string // ids of runners, which perhaps take no runs now
+	Changes() uint64                               // counts changes of registrations
 	Ensure(ctx context.Context, queue string, w runnerapi.RoutingKey, caller string, again bool) (string, error)
 	IsMade(queue string) bool
 	Find(agent string) (*agents.Resolved, bool)                            // as defined now
@@ -41,7 +42,7 @@ type Controller struct {
 		LastClaimed(session, before string) string
 	}
 	Records interface {
-		Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error)
+		Queued(part, queue string, s run.Spec, attempt int, returnable bool) (bus.Entry, error)
 		Append(ctx context.Context, e bus.Entry) error
 		Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
 		FailDamaged(ctx context.Context, a projection.Active, evidence string) error

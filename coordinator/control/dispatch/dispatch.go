@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	"ao/coordinator/control"
@@ -13,6 +14,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -162,12 +164,20 @@ func (c *Controller) queuedRecord(ctx context.Context, a projection.Active,
 			spec.ExecutorSessionID, spec.Demands = c.History.ExecutorSessionID(spec.SessionID), c.demands(&spec)
 			spec.PreviousRunID = c.History.LastClaimed(spec.SessionID, spec.ID)
 		}
-		e, err = c.Records.Queued(subject.Partition(spec.SessionID), queue, spec, a.AttemptNumber())
+		e, err = c.Records.Queued(subject.Partition(spec.SessionID), queue, spec, a.AttemptNumber(), c.returnable(a, w))
 	}
 	if err != nil {
 		c.Log.Warn("run not queued yet, retrying", "run", a.Spec.ID, "err", err)
 	}
 	return e, nil, err == nil
+}
+
+// returnable reports whether the runner of the next attempt may give it back. It may not if that has been done too
+// often, or by every runner that matches. Then the run ends with the runner's error.
+func (c *Controller) returnable(a projection.Active, w runnerapi.RoutingKey) bool {
+	untried := func(id string) bool { return !slices.Contains(a.ReturnedBy, id) }
+	return len(a.ReturnedBy) == 0 || len(a.ReturnedBy) < run.MaxReturns &&
+		slices.ContainsFunc(c.Fleet.OnlineMatches(w), untried)
 }
 
 // endStopped ends a run whose attempt failed while it was being stopped: no other attempt follows.

@@ -80,7 +80,7 @@ type unwritable struct {
 }
 
 type records interface {
-	Queued(part, queue string, s run.Spec, attempt int) (bus.Entry, error)
+	Queued(part, queue string, s run.Spec, attempt int, returnable bool) (bus.Entry, error)
 	Append(ctx context.Context, e bus.Entry) error
 	Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
 	FailDamaged(ctx context.Context, a projection.Active, evidence string) error

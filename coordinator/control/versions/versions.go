@@ -20,6 +20,7 @@ import (
 const (
 	versionKey      = "record_version"
 	eventVersionKey = "event_version"
+	returnKey       = "return_version"
 	programKey      = "program_version"
 )
 
@@ -40,6 +41,7 @@ type Config struct {
 type Versions struct {
 	cfg             Config
 	records, events agreed
+	returns         agreed
 }
 
 // agreed is the newest version of something that all coordinators read. It starts at 1. It rises when all answers were
@@ -59,6 +61,7 @@ func New(cfg Config) *Versions {
 	v := &Versions{cfg: cfg}
 	v.records.begin(versionKey, cfg.Records)
 	v.events.begin(eventVersionKey, run.EventVersion)
+	v.returns.begin(returnKey, run.ReturnVersion)
 	return v
 }
 
@@ -67,6 +70,7 @@ func (v *Versions) Metadata() map[string]string {
 	return map[string]string{
 		versionKey:      strconv.Itoa(v.records.own),
 		eventVersionKey: strconv.Itoa(v.events.own),
+		returnKey:       strconv.Itoa(v.returns.own),
 		programKey:      version.Current(),
 	}
 }
@@ -88,6 +92,9 @@ func (v *Versions) Advertised() int { return v.records.advertised() }
 // EventsAdvertised returns the version of events that workers are told; 0 means 1.
 func (v *Versions) EventsAdvertised() int { return v.events.advertised() }
 
+// Returns reports whether all coordinators understand that a runner gives an attempt back.
+func (v *Versions) Returns() bool { return v.returns.now() >= run.ReturnVersion }
+
 // now returns what counts.
 func (b *agreed) now() int { return min(int(b.lowest.Load()), b.own) }
 
@@ -102,14 +109,22 @@ func (b *agreed) advertised() int {
 // Pace returns how often all coordinators are asked.
 func (v *Versions) Pace() time.Duration { return min(v.cfg.RaiseAfter/10, 10*time.Second) }
 
+// raiseReturnsAfter is how long all coordinators must have answered that they understand returned attempts: several
+// rounds. One that does not, and comes later, takes a returned attempt for a plain failure.
+const raiseReturnsAfter = time.Minute
+
 // Reconcile asks all coordinators.
 func (v *Versions) Reconcile(ctx context.Context) error {
 	answers, err := v.cfg.Survey(ctx, subject.APIPing, min(v.Pace(), time.Second))
 	if err != nil {
 		answers = nil
 	}
-	for _, b := range []*agreed{&v.records, &v.events} {
-		if before := b.now(); b.update(answers, time.Now(), v.cfg.RaiseAfter) != before {
+	for _, b := range []*agreed{&v.records, &v.events, &v.returns} {
+		after := v.cfg.RaiseAfter
+		if b == &v.returns {
+			after = min(after, raiseReturnsAfter)
+		}
+		if before := b.now(); b.update(answers, time.Now(), after) != before {
 			v.cfg.Log.Info("the version that all coordinators read has changed", "what", b.name, "before", before,
 				"now", b.now())
 		}

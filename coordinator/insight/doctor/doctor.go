@@ -164,16 +164,20 @@ func fill(streams []bus.StreamHealth) (all []health.Result) {
 // checkRunners also returns how many online runners have which version.
 func (d *Doctor) checkRunners() (all []health.Result, versions map[string]int) {
 	online, missing, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
+	var unable []string
 	for _, m := range d.Members() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
 		if m.Status == runnerapi.Left { // only its agents' names are kept
 			continue
 		}
-		if m.Status == runnerapi.Stale || m.Status == runnerapi.Removed {
+		if m.Silent > 0 || m.Status == runnerapi.Stale || m.Status == runnerapi.Removed {
 			missing = append(missing, fmt.Sprintf("%s for %v", name, time.Since(m.LastHeartbeat).Round(time.Second)))
 			continue
 		}
 		online++
+		if m.Shown() == runnerapi.StatusUnable {
+			unable = append(unable, fmt.Sprintf("%s: %s", name, m.Why()))
+		}
 		if m.ReadableSecret != "" {
 			open = append(open, fmt.Sprintf("%q of runner %s", m.ReadableSecret, name))
 		}
@@ -204,8 +208,13 @@ func (d *Doctor) checkRunners() (all []health.Result, versions map[string]int) {
 	case online == 0:
 		all = append(all, health.Warned("runners", "start a worker: without runners no run starts",
 			"there are no runners"))
-	default:
+	case len(unable) == 0:
 		all = append(all, health.Passed("runners", "%d online, all send heartbeats", online))
+	}
+	if len(unable) > 0 {
+		all = append(all, health.Failed("runners", "do on that host what the reason says; the runner looks again by "+
+			"itself, within five minutes, and at once when a file changes", "runners that cannot work and take no "+
+			"runs: %s", firstFew(unable)))
 	}
 	if len(unnamed) > 0 {
 		all = append(all, health.OutdatedUsers("heartbeats of "+firstFew(unnamed)))

@@ -15,6 +15,7 @@ type Candidate struct {
 	ID string `json:"runner_id"`
 	runnerapi.Identity
 	Status     string     `json:"status"`
+	Why        string     `json:"why,omitempty"` // it takes no runs
 	Slots      int        `json:"max_concurrent_runs"`
 	Running    int        `json:"running"`
 	Mismatches []Mismatch `json:"mismatches"`      // empty: it may take the run
@@ -44,6 +45,15 @@ func mismatch(field string, wanted, has any) Mismatch {
 		m.Message = fmt.Sprintf("agent %v is not registered as it was when the run was accepted", wanted)
 	default:
 		m.Message = fmt.Sprintf("%s is %v, not %v", field, has, wanted)
+	}
+	return m
+}
+
+// notTaking is why a runner takes no runs at all.
+func notTaking(one Candidate) Mismatch {
+	m := mismatch("status", runnerapi.Online, one.Status)
+	if one.Why != "" {
+		m.Message += " (" + one.Why + ")"
 	}
 	return m
 }
@@ -129,13 +139,13 @@ func (x *Explainer) look(w runnerapi.RoutingKey, model string) (all crowd) {
 			continue
 		}
 		held := holders[m.ID]
-		one := Candidate{ID: m.ID, Identity: m.Identity, Status: m.Status, Slots: m.MaxConcurrentRuns,
+		one := Candidate{ID: m.ID, Identity: m.Identity, Status: m.Shown(), Why: m.Why(), Slots: m.MaxConcurrentRuns,
 			Running: len(held), Mismatches: mismatches(m.Runner, w)}
 		if !m.Models.Allow(model) {
 			one.Mismatches = append(one.Mismatches, mismatch("model", model, orNone(m.Models)))
 		}
-		if one.Status != runnerapi.Online {
-			one.Mismatches = append(one.Mismatches, mismatch("status", runnerapi.Online, one.Status))
+		if !m.TakesRuns() {
+			one.Mismatches = append(one.Mismatches, notTaking(one))
 		} else {
 			all.online++
 		}

@@ -28,6 +28,7 @@ const (
 	stepStopping      = "stopping"
 	stepAttemptFailed = "attempt_failed" // another follows
 	stepAttemptLost   = "attempt_lost"   // likewise
+	stepReturned      = "returned"       // its runner cannot work and gave the run back: another attempt follows
 	stepCompleted     = "completed"
 	stepFailed        = "failed"
 	stepStopped       = "stopped"

@@ -238,6 +238,9 @@ func (n *narrator) end(at int, m bus.Message) {
 		}
 	}
 	switch {
+	case !final && e.Returned:
+		n.add(m, at, stepReturned, fmt.Sprintf("runner %s cannot work and gave the run back: %s; attempt %d follows",
+			e.RunnerID, say(why), at+1))
 	case !final && lost(why):
 		n.add(m, at, stepAttemptLost, gone(why)+"; "+n.next(at))
 	case !final:

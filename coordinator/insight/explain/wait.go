@@ -150,8 +150,8 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Routin
 	say, advice := fmt.Sprintf("It waits for a runner that matches %s: ", describe(w)), ""
 	if home := x.History.Affinity(r.SessionID); a.Spec.Type == run.Resume && home.Hostname != "" &&
 		!slices.ContainsFunc(all.all, func(one Candidate) bool {
-			return one.Status == runnerapi.Online && one.Hostname == home.Hostname &&
-				one.ExecutorProfile == home.ExecutorProfile
+			return slices.Contains([]string{runnerapi.Online, runnerapi.StatusUnable}, one.Status) &&
+				one.Hostname == home.Hostname && one.ExecutorProfile == home.ExecutorProfile
 		}) {
 		o.Reason = waitsForHost
 		say = fmt.Sprintf("It waits for host %q, where its session is stored (profile %s): ", home.Hostname,
@@ -162,12 +162,12 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Routin
 	case all.registered == 0:
 		say += "no runner is registered"
 	case all.online == 0:
-		say += fmt.Sprintf("none of %s is online", count(all.registered, "registered runner"))
+		say += fmt.Sprintf("none of %s takes runs", count(all.registered, "registered runner"))
 	default:
 		say += fmt.Sprintf("none of %s matches", count(all.online, "online runner"))
-		if near := all.all[0]; len(near.Mismatches) > 0 && !inside {
-			say += fmt.Sprintf(" (closest: %s, %s)", near.ID, differs(near.Mismatches))
-		}
+	}
+	if len(all.all) > 0 && len(all.all[0].Mismatches) > 0 && !inside {
+		say += fmt.Sprintf(" (closest: %s, %s)", all.all[0].ID, differs(all.all[0].Mismatches))
 	}
 	say += x.parted(a.Spec) + x.otherDefinition(a.Spec)
 	if since, ok := x.Waits.UnmatchedSince(r.ID, w.TaskQueue()); ok {

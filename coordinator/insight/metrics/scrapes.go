@@ -155,7 +155,8 @@ func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
 	queues := history.Gauge("ao_queues", "Queues for special demands that are in use.")
 	most := r.Gauge("ao_queues_limit", "How many such queues there may be (AO_MAX_QUEUES). A caller may have as many "+
 		"as are free. Runners' agents have as many of their own.")
-	runners := history.Gauge("ao_runners", "Registered runners, by status: online, stale or draining.", "status")
+	runners := history.Gauge("ao_runners",
+		"Registered runners, by status: online, unable, unresponsive, stale or draining.", "status")
 	sessions := history.Gauge("ao_sessions", "Sessions that are kept.")
 	at, cancel := context.WithCancel(context.Background())
 	cancel() // do not wait for the projection
@@ -175,7 +176,8 @@ func (o *Scrapes) scrapeRuns() func(*metric.Scrape) {
 		s.Set(unqueuedAge, secondsSince(now.Unqueued.Oldest))
 		s.Set(queues, float64(o.Queues.InUse()))
 		s.Set(most, float64(o.MaxQueues))
-		for _, status := range []string{runnerapi.Online, runnerapi.Stale, runnerapi.Draining} {
+		for _, status := range []string{runnerapi.Online, runnerapi.StatusUnable, runnerapi.Unresponsive,
+			runnerapi.Stale, runnerapi.Draining} {
 			s.Set(runners, float64(now.Runners[status]), status)
 		}
 		_, all := o.History.Kept()

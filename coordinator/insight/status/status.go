@@ -128,7 +128,7 @@ func (o *Overview) Status(ctx context.Context) Status {
 		if m.Status == runnerapi.Left {
 			continue
 		}
-		if s.Runners[m.Status]++; m.Status == runnerapi.Online {
+		if s.Runners[m.Shown()]++; m.TakesRuns() {
 			s.Slots.All += m.MaxConcurrentRuns
 			s.Slots.Taken += min(busy[m.ID], m.MaxConcurrentRuns)
 		}

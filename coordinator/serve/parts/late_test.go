@@ -30,7 +30,7 @@ func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 	}
 	queue := func(a projection.Active) string {
 		t.Helper()
-		e, err := f.c.records.Queued(subject.Partition(a.Spec.SessionID), elsewhere, *a.Spec, a.Attempt)
+		e, err := f.c.records.Queued(subject.Partition(a.Spec.SessionID), elsewhere, *a.Spec, a.Attempt, true)
 		if err == nil {
 			_, err = f.c.bus.Append(t.Context(), e)
 		}

@@ -344,8 +344,7 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 			waits := active(t, p.c, a.RunID, "waits", func(a projection.Active) bool { return !isQueued(a) })
 			ids = append(ids, a.RunID)
 			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).TaskQueue(),
-				*waits.Spec,
-				1)
+				*waits.Spec, 1, true)
 			if err != nil {
 				t.Fatal(err)
 			}

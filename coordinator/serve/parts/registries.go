@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"time"
 
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
@@ -23,8 +24,9 @@ func wireRegistry(c *Coordinator) {
 	bucket := c.bus.Bucket(subject.Runners)
 	c.Registry = runners.New(runners.Config{
 		Log: c.log, Lease: c.Lease, NoMatch: c.NoMatch, Thresholds: c.Patience, Bucket: bucket,
-		Retry:   c.retryUntilAvailable,
-		Changed: func() { c.scheduler.Wake(registered) },
+		Retry:     c.retryUntilAvailable,
+		Changed:   func() { c.scheduler.Wake(registered) },
+		Listening: func() time.Duration { return c.Hearing.Listening() },
 	})
 	c.registered = &runners.Registrations{Bucket: bucket, Registry: c.Registry}
 	c.runnerAgents = &runners.RunnerAgents{Runners: c.Registry, Names: &runners.Names{

@@ -19,6 +19,7 @@ import (
 type runner struct {
 	ID            string            `json:"runner_id"`
 	Status        string            `json:"status"`
+	Why           string            `json:"why"`
 	Hostname      string            `json:"hostname"`
 	Profile       string            `json:"executor_profile"`
 	Type          string            `json:"executor_type"`
@@ -40,14 +41,15 @@ func runnersCommand(a *app) *cobra.Command {
 			return err
 		}
 		table := screen.NewTable("RUNNER", "STATUS", "TYPE", "PROFILE", "HOST", "SLOTS", "AGENTS", "TAGS", "HEARTBEAT",
-			"FOLDER")
+			"FOLDER", "WHY")
 		return printList(a, p, "no runners; scripts/up starts one with the coordinator", table, func(r runner) {
 			slots := strconv.Itoa(r.Slots)
 			if r.Busy != nil {
 				slots = strconv.Itoa(*r.Busy) + "/" + slots
 			}
 			table.Row(r.ID, r.Status, r.Type, r.Profile, screen.Truncate(r.Hostname, 30), slots, strconv.Itoa(len(
-				r.Agents)), screen.Truncate(strings.Join(r.Tags, ","), 30), a.age(r.LastHeartbeat), pathTail(r.Dir, 40))
+				r.Agents)), screen.Truncate(strings.Join(r.Tags, ","), 30), a.age(r.LastHeartbeat), pathTail(r.Dir, 40),
+				r.Why)
 		})
 	})
 	drain := &cobra.Command{

@@ -175,7 +175,7 @@ func (t *top) render(height int) []string {
 			"retried", s.Totals.Accepted, s.Totals.Completed, s.Totals.Failed, s.Totals.Stopped, s.Totals.Retried))
 	}
 	slots := fmt.Sprintf("slots    %d of %d taken; runners:", s.Slots.Taken, s.Slots.All)
-	for _, status := range []string{"online", "draining", "stale", "removed"} {
+	for _, status := range []string{"online", "unable", "unresponsive", "draining", "stale", "removed"} {
 		if n := s.Runners[status]; n > 0 || status == "online" {
 			slots += fmt.Sprintf(" %d %s", n, status)
 		}

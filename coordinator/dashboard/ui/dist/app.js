@@ -896,6 +896,8 @@ var looks = {
   dead: "failed",
   suppressed: "stopped",
   online: "done",
+  unable: "failed",
+  unresponsive: "failed",
   draining: "stopping",
   stale: "failed",
   active: "done",
@@ -5359,7 +5361,7 @@ function Runners2() {
   const status = query.value.get("status") ?? "";
   useEvery(3, runners.reload);
   return html`<${Page} title="Runners" actions=${html`<${Choice} label="Status" value=${status} onChange=${(v) => setQuery({ status: v }, { push: true })}
-      options=${[{ value: "", label: "Any status" }, "online", "draining", "stale"]} />`}>
+      options=${[{ value: "", label: "Any status" }, "online", "unable", "unresponsive", "draining", "stale"]} />`}>
     <${Loaded} resource=${runners} what="The list of runners" lines=${10}>${(all) => html`<${Shown2} all=${all} status=${status} onDrain=${setDrain} />`}<//>
     ${drain && html`<${Drain} runner=${drain} onClose=${() => setDrain(null)} reload=${runners.reload} />`}
   <//>`;
@@ -5378,6 +5380,7 @@ function Runner({ runner: r, onDrain }) {
   const why = r.status === "draining" ? "It is already draining" : void 0;
   return html`<${Card} title=${title} id=${r.runner_id} actions=${html`<${Button} small=${true} icon="pause" needs="DELETE /runners/:id" why=${why} onClick=${onDrain}>Drain<//>`}>
     <div class="stack">
+      ${r.why && html`<p class="soft">It takes no runs: <${Text} text=${r.why} />${r.unable?.next_look_at && html` It looks again <${Time} at=${r.unable.next_look_at} as="ago" />.`}</p>`}
       <${Slots2} runner=${r} />
       <dl class="facts">
         <div><dt>Runner</dt><dd><${Id} id=${r.runner_id} href=${"/ui/runs?runner_id=" + seg(r.runner_id)} /></dd></div>

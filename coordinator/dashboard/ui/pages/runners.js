@@ -21,7 +21,7 @@ export default function Runners() {
   const status = query.value.get("status") ?? "";
   useEvery(3, runners.reload);
   return html`<${Page} title="Runners" actions=${html`<${Choice} label="Status" value=${status} onChange=${(v) => setQuery({ status: v }, { push: true })}
-      options=${[{ value: "", label: "Any status" }, "online", "draining", "stale"]} />`}>
+      options=${[{ value: "", label: "Any status" }, "online", "unable", "unresponsive", "draining", "stale"]} />`}>
     <${Loaded} resource=${runners} what="The list of runners" lines=${10}>${(all) => html`<${Shown} all=${all} status=${status} onDrain=${setDrain} />`}<//>
     ${drain && html`<${Drain} runner=${drain} onClose=${() => setDrain(null)} reload=${runners.reload} />`}
   <//>`;
@@ -42,6 +42,7 @@ function Runner({ runner: r, onDrain }) {
   const why = r.status === "draining" ? "It is already draining" : undefined;
   return html`<${Card} title=${title} id=${r.runner_id} actions=${html`<${Button} small=${true} icon="pause" needs="DELETE /runners/:id" why=${why} onClick=${onDrain}>Drain<//>`}>
     <div class="stack">
+      ${r.why && html`<p class="soft">It takes no runs: <${Text} text=${r.why} />${r.unable?.next_look_at && html` It looks again <${Time} at=${r.unable.next_look_at} as="ago" />.`}</p>`}
       <${Slots} runner=${r} />
       <dl class="facts">
         <div><dt>Runner</dt><dd><${Id} id=${r.runner_id} href=${"/ui/runs?runner_id=" + seg(r.runner_id)} /></dd></div>

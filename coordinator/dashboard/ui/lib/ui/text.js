@@ -110,7 +110,7 @@ export function Id({ id, href, full = false, copy = true }) {
 const looks = {
   pending: "pending", claimed: "claimed", running: "running", stopping: "stopping", completed: "done", finished: "done", failed: "failed",
   stopped: "stopped", idle: "idle", parked: "parked", waiting: "pending", owed: "running", delivered: "done", undeliverable: "failed", dead: "failed",
-  suppressed: "stopped", online: "done", draining: "stopping", stale: "failed", active: "done", inactive: "stopped", broken: "failed",
+  suppressed: "stopped", online: "done", unable: "failed", unresponsive: "failed", draining: "stopping", stale: "failed", active: "done", inactive: "stopped", broken: "failed",
   ok: "done", warn: "stopping", fail: "failed", skip: "stopped", deleted: "stopped",
 };
 
