@@ -42,6 +42,9 @@ import (
 // While NATS is unavailable it waits, and HTTP says so.
 func Run(ctx context.Context, cfg Config) error {
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	if cfg.NATS.DataDir != "" {
+		_ = config.PrivateDir(cfg.NATS.DataDir) // whoever writes there gets the error
+	}
 	var opened closers
 	defer opened.close()
 	shown, err := cfg.open(ctx, &opened)

@@ -118,7 +118,8 @@ func Write(ctx context.Context, nc *nats.Conn, w io.Writer, written func(Stream)
 	}
 	f := &file{tar: tar.NewWriter(w), now: time.Now()}
 	if unfinished, err := exists(ctx, js, subject.Restoring); err != nil || unfinished {
-		return cmp.Or(err, errors.New("a restore into this NATS has not finished, so there is nothing complete to back up"))
+		return cmp.Or(err, errors.New("a restore into this NATS has not finished, so nothing is complete that could "+
+			"be backed up"))
 	}
 	names, err := existingStreams(ctx, js)
 	if err != nil {

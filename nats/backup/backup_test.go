@@ -174,8 +174,8 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 }
 
-// TestAKilledRestore: until a restore has finished, coordinators and backups refuse what is there, even if only the last
-// entry of the file is missing. A new restore begins anew.
+// TestAKilledRestore: until a restore has finished, coordinators and backups refuse what is there, even if only the
+// last entry of the file is missing. A new restore begins anew.
 func TestAKilledRestore(t *testing.T) {
 	from, to := natstest.Server(t), natstest.Server(t)
 	old := natstest.Conn(t, from)

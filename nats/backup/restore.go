@@ -82,7 +82,8 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 	return finish(ctx, js)
 }
 
-// begin marks the restore as not finished. What an unfinished one before has left is deleted; other streams are refused.
+// begin marks the restore as not finished. What an unfinished one before has left is deleted; other streams are
+// refused.
 func begin(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	unfinished, err := exists(ctx, js, subject.Restoring)
 	if err != nil {

@@ -119,8 +119,8 @@ func ensureConsumer(
 }
 
 // errRestoring is why nothing is created or read yet.
-var errRestoring = fault.New(fault.Unavailable, "", "a restore into this NATS has not finished, so what is there is not "+
-	"complete; wait for it, or if it was ended repeat it: ao restore FILE").After(5 * time.Second)
+var errRestoring = fault.New(fault.Unavailable, "", "a restore into this NATS has not finished, so what is there is "+
+	"not complete; wait for it, or if it was ended repeat it: ao restore FILE").After(5 * time.Second)
 
 // restored refuses a NATS whose restore has not finished.
 func (b *setup) restored(ctx context.Context) error {

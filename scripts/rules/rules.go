@@ -44,6 +44,7 @@ var All = []Rule{
 		"poll with clocktest, or use synctest", noSleeps},
 	{"tests named in the threat model exist", "a row without its test is an unproven claim", threatModelTests},
 	{"documented commands keep secrets private", "readers copy commands with their mistakes", documentedSecrets},
+	{"what the product writes is private", "a data folder has secrets, and so have agents' files", privateFiles},
 	{"batches are cut in a test", "a crash of NATS may keep only the first records of a batch", cutAppends},
 	{"error codes match the documentation",
 		"programs depend on codes: each must be documented, and each documented one must exist", documentedCodes},

@@ -175,6 +175,12 @@ func TestRulesFindViolations(t *testing.T) {
 		{"a secret that is only used", "README.md", file("    nats --nkey publisher/nats.nk request x >/dev/null; " +
 			"AO_TOKEN=\"$(cat /etc/ao/client/admin.token)\" ao\n"), ""},
 
+		{"a folder that others may enter", "worker/serve/x.go",
+			file("package serve\n\nvar _ = os.MkdirAll(dir, 0o755)\n"), "x.go:3: others than the owner may read this"},
+		{"a file that others may read", "worker/serve/x.go",
+			file("package serve\nvar _ = os.OpenFile(at, os.O_CREATE|os.O_RDWR, 0644)\n"), "x.go:2: others than"},
+		{"a private file", "worker/serve/x.go", file("package serve\nvar _ = os.WriteFile(at, b, 0o600)\n"), ""},
+
 		{"a controller that asks four", "coordinator/control/lease/x.go",
 			file("package lease\ntype four interface{ F() }\ntype x struct {\n\ta, b interface{ F() }\n\tc four\n\td " +
 				"interface{ G() }\n}\n"),

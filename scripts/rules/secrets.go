@@ -12,6 +12,9 @@ var (
 		`?)["']?([^\s"'|;&)>]*(?:\.nk|\.creds|\.key|\.token|_key|_token|[./_-]secret|\.backup)s?)["']?(?:[\s|;&)` +
 		"`" + `]|$)`)
 	// protectedModes matches a command whose files only their owner can read.
+	// openModes matches a file or folder that others than its owner may read or enter.
+	openModes = regexp.MustCompile(`\b(?:MkdirAll|Mkdir|WriteFile|OpenFile|Chmod)\(` +
+		`.*\b0o?[0-7]?[0-7](?:[1-7][0-7]|0[1-7])\)`)
 	protectedModes = regexp.MustCompile(`umask 0?77\b|install [^|;&]*-m ?0?[46]00\b`)
 )
 
@@ -33,6 +36,27 @@ func documentedSecrets(h *House, say reporter) {
 				if !strings.HasPrefix(m[1], "/") && !strings.HasPrefix(m[1], "~/") && !strings.HasPrefix(m[1], "$") {
 					say("%s:%d: %s lies in the repository; use a folder such as ~/.config/ao", f.Path, number, m[1])
 				}
+			}
+		}
+	}
+}
+
+// openOnPurpose are files whose modes are not private, and why.
+var openOnPurpose = map[string]string{
+	"coordinator/cmd/ao/command/newagent.go": "it writes sources into a project, as an editor would",
+	"worker/process/private_linux.go":        "a program in memory, which nobody may read",
+}
+
+// privateFiles checks the modes of what the programs write: 0700 and 0600.
+func privateFiles(h *House, say reporter) {
+	for _, f := range h.Files {
+		product := !strings.HasPrefix(f.Path, "scripts/") || strings.HasPrefix(f.Path, "scripts/allinone/")
+		if f.IsTest() || !product || path.Ext(f.Path) != ".go" || openOnPurpose[f.Path] != "" {
+			continue
+		}
+		for number, line := range f.lines {
+			if openModes.MatchString(line) {
+				say("%s:%d: others than the owner may read this: use 0o700 and 0o600", f.Path, number)
 			}
 		}
 	}

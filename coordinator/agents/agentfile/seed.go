@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"ao/shared/agent"
+	"ao/shared/config"
 )
 
 // Seed keeps an editable copy of a folder of agents. New and changed agents of the folder are copied, unless their copy
@@ -39,8 +40,10 @@ func (s Seed) Sync(ctx context.Context) (changed, kept []string, err error) {
 	if err := os.MkdirAll(filepath.Dir(s.To), 0o700); err != nil { // the data folder, which has secrets
 		return nil, nil, err
 	}
-	if err := os.MkdirAll(filepath.Join(s.To, ".ao"), 0o700); err != nil {
-		return nil, nil, err
+	for _, dir := range []string{s.To, filepath.Join(s.To, ".ao")} { // an edited agent may have secrets
+		if err := config.PrivateDir(dir); err != nil {
+			return nil, nil, err
+		}
 	}
 	release, err := lock(ctx, s.To)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	coordinator "ao/coordinator/serve"
+	"ao/shared/config"
 	"ao/worker/agents"
 	"ao/worker/profiles"
 	worker "ao/worker/serve"
@@ -26,6 +27,9 @@ func Embedded() {
 // useShipped writes the example agents and profiles into the data folder, as they are laid out in the repository, and
 // uses them.
 func useShipped(c *coordinator.Config, w *worker.Config) error {
+	if err := config.PrivateDir(c.NATS.DataDir); err != nil {
+		return err
+	}
 	dir := filepath.Join(c.NATS.DataDir, "worker")
 	for name, files := range map[string]fs.FS{"agents": agents.Files, "profiles": profiles.Files} {
 		if err := write(files, filepath.Join(dir, name)); err != nil {
@@ -42,7 +46,8 @@ func useShipped(c *coordinator.Config, w *worker.Config) error {
 	return nil
 }
 
-// write writes files below dir. A script is executable.
+// write writes files below dir, which only their owner can read: an edited copy may have secrets. Those that exist are
+// closed to others as well. A script is executable.
 func write(files fs.FS, dir string) error {
 	return fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -50,19 +55,21 @@ func write(files fs.FS, dir string) error {
 		}
 		to := filepath.Join(dir, filepath.FromSlash(path))
 		if d.IsDir() {
-			return os.MkdirAll(to, 0o755)
+			return config.PrivateDir(to)
 		}
 		text, err := fs.ReadFile(files, path)
 		if err != nil {
 			return err
 		}
-		mode := fs.FileMode(0o644)
+		mode := fs.FileMode(0o600)
 		if bytes.HasPrefix(text, []byte("#!")) {
-			mode = 0o755
+			mode = 0o700
 		}
-		if old, err := os.ReadFile(to); err == nil && bytes.Equal(old, text) {
-			return nil
+		if old, err := os.ReadFile(to); err != nil || !bytes.Equal(old, text) {
+			if err := os.WriteFile(to, text, mode); err != nil {
+				return err
+			}
 		}
-		return os.WriteFile(to, text, mode)
+		return os.Chmod(to, mode)
 	})
 }

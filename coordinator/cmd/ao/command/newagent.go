@@ -78,7 +78,7 @@ func agentsFolder(dir, kind string) (string, error) {
 		kind, data)
 }
 
-// writeAgent makes the folder of an agent. It fails if there is one.
+// writeAgent makes the folder of an agent, with the modes of sources in a project. It fails if there is one.
 func writeAgent(folder, name, kind string) error {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
