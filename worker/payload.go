@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -71,7 +72,7 @@ func (b *payloads) fetchAll(ctx context.Context, a *attempt, p run.Payload) ([]b
 	}
 	whole := make([]byte, 0, p.Size)
 	for n := range p.Parts {
-		body, err := b.request(ctx, a, runnerapi.OpGetPart, p.Name, n, nil)
+		body, err := b.request(ctx, a, runnerapi.OpGetPart, run.Payload{Name: p.Name, Parts: n}, nil)
 		if err != nil {
 			return nil, fmt.Errorf("part %d of %d: %w", n, p.Parts, err)
 		}
@@ -83,14 +84,14 @@ func (b *payloads) fetchAll(ctx context.Context, a *attempt, p run.Payload) ([]b
 	return whole, nil
 }
 
-// store stores a body part by part, until all are stored or ctx ends. Storing a part twice is harmless. The error is
-// final: a coordinator's refusal, or the end of ctx.
+// store stores a body part by part, until all are stored, a coordinator has refused for too long, or ctx ends. Storing a
+// part twice is harmless.
 func (b *payloads) store(ctx context.Context, a *attempt, name string, raw []byte) (*run.Payload, error) {
 	sum := sha256.Sum256(raw)
 	p := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
 	for rest := raw; len(rest) > 0; p.Parts++ {
 		n := min(len(rest), run.PartSize)
-		if err := b.storePart(ctx, a, p.Name, p.Parts, rest[:n]); err != nil {
+		if err := b.storePart(ctx, a, *p, rest[:n]); err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
@@ -98,29 +99,43 @@ func (b *payloads) store(ctx context.Context, a *attempt, name string, raw []byt
 	return p, nil
 }
 
-func (b *payloads) storePart(wanted context.Context, a *attempt, name string, n int, body []byte) error {
-	final := 0
+// How long a part is retried. No room may come soon: inputs of ended runs are removed. A coordinator that answers
+// nothing else than that it cannot store holds the run's slot for so long at most.
+const (
+	noRoomTimeout  = 30 * time.Second
+	refusedTimeout = 10 * time.Minute
+)
+
+// storePart stores the next part of p.
+func (b *payloads) storePart(wanted context.Context, a *attempt, p run.Payload, body []byte) error {
+	final, since := 0, time.Now()
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		ctx, cancel := context.WithTimeout(wanted, 10*time.Second)
-		_, err := b.request(ctx, a, runnerapi.OpPutPart, name, n, body)
+		_, err := b.request(ctx, a, runnerapi.OpPutPart, p, body)
 		cancel()
 		if err == nil {
 			return nil
 		}
-		if fault.KindOf(err) != fault.Unavailable {
+		limit := refusedTimeout
+		switch f, _ := errors.AsType[*fault.Fault](err); {
+		case f != nil && (f.Code == run.CodePayloadsFull || f.Code == run.CodePayloadShare):
+			limit = noRoomTimeout
+		case fault.KindOf(err) != fault.Unavailable:
 			final++
+		case errors.Unwrap(err) != nil: // no coordinator has answered; its result is kept for one that does
+			since = time.Now()
 		}
-		if final == 3 || !clock.Sleep(wanted, pause) {
+		if final == 3 || time.Since(since) > limit || !clock.Sleep(wanted, pause) {
 			return err
 		}
-		b.log.Warn("part of a result or state not stored yet, retrying", "run", a, "part", n, "err", err)
+		b.log.Warn("part of a result or state not stored yet, retrying", "run", a, "part", p.Parts, "err", err)
 	}
 }
 
-// request gets a part from a coordinator, or stores one.
-func (b *payloads) request(ctx context.Context, a *attempt, op, name string, n int, body []byte) ([]byte, error) {
+// request gets a part from a coordinator, or stores one: the one after those that p has.
+func (b *payloads) request(ctx context.Context, a *attempt, op string, p run.Payload, body []byte) ([]byte, error) {
 	ask, err := json.Marshal(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key,
-		Name: name, Part: n, Body: body})
+		Name: p.Name, Part: p.Parts, Size: p.Size, Body: body})
 	if err != nil {
 		return nil, err
 	}

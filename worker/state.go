@@ -75,7 +75,7 @@ func (m *sessionState) get(ctx context.Context) ([]byte, error) {
 func (m *sessionState) fetch(ctx context.Context, name string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	raw, err := m.payloads.request(ctx, m.ev.attempt, runnerapi.OpGetPart, name, 0, nil)
+	raw, err := m.payloads.request(ctx, m.ev.attempt, runnerapi.OpGetPart, run.Payload{Name: name}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (m *sessionState) keep(ctx context.Context, state []byte) error {
 
 // publishName commits the body stored last; the other one is then free.
 func (m *sessionState) publishName(ctx context.Context, name string) error {
-	if err := m.payloads.storePart(ctx, m.ev.attempt, name, 0, m.unconfirmed); err != nil {
+	if err := m.payloads.storePart(ctx, m.ev.attempt, run.Payload{Name: name}, m.unconfirmed); err != nil {
 		return err
 	}
 	m.unconfirmed, m.generation = nil, m.generation+1
@@ -175,7 +175,7 @@ func (m *sessionState) deleteOld() {
 		if !ok || pointer == m.pointer() {
 			continue
 		}
-		if _, err := m.payloads.request(ctx, a, runnerapi.OpDropState, name, 0, nil); err != nil {
+		if _, err := m.payloads.request(ctx, a, runnerapi.OpDropState, run.Payload{Name: name}, nil); err != nil {
 			m.payloads.log.Debug("older state of the session not deleted yet", "run", a, "err", err)
 		}
 	}

@@ -155,17 +155,23 @@ func judgeSpace(what string, free, all uint64) Result {
 }
 
 // Store checks what NATS may store. limits is what its streams may hold in total, most what it stores at most, disk the
-// size of its disk; 0: unknown.
-func Store(limits, most, disk uint64) Result {
+// size of its disk; 0: unknown. used is what they hold: at most, NATS switches JetStream off.
+func Store(limits, used, most, disk uint64) Result {
 	const check = "nats-store"
 	summary := fmt.Sprintf("the streams may hold %s in total", Size(limits))
 	if most > 0 {
-		summary += fmt.Sprintf(", NATS stores at most %s", Size(most))
+		summary += fmt.Sprintf(", NATS stores at most %s (max_file_store), %s of it are used", Size(most), Size(used))
 	}
 	if disk > 0 {
 		summary += fmt.Sprintf(", its disk has %s", Size(disk))
 	}
+	const room = "raise max_file_store and restart NATS, or keep less (RUN_KEEP, RUN_RETENTION): when all is used, NATS " +
+		"switches JetStream off and nothing is accepted"
 	switch {
+	case most > 0 && used >= most/10*9:
+		return Failed(check, room, "%s", summary)
+	case most > 0 && used >= most/10*8:
+		return Warned(check, room, "%s", summary)
 	case most > 0 && limits > most:
 		return Warned(check, "raise max_file_store, or lower the streams' limits ('nats stream edit'): NATS refuses "+
 			"records before the streams are full", "%s", summary)

@@ -38,6 +38,7 @@ type Config struct {
 	History    History
 	Positions  Positions
 	Ready      func() error                        // answers GET /ready
+	Refused    func() []string                     // what is refused although it is ready
 	Registries func() error                        // why agents and runners are not known yet
 	Doctor     func(context.Context) health.Report // answers GET /doctor
 
@@ -117,7 +118,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	})
 	return handlers{
 		login:   newLoginAPI(guard),
-		service: &serviceAPI{readiness: cfg.Ready, registry: cfg.Metrics, inForce: cfg.Settings},
+		service: &serviceAPI{readiness: cfg.Ready, refused: cfg.Refused, registry: cfg.Metrics, inForce: cfg.Settings},
 		runs: &runsAPI{runs: cfg.Runs, more: cfg.Bulk, sessions: cfg.Sessions, streams: streams, audit: audited,
 			ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
 		bulk:      &bulkAPI{cfg.Bulk, audited},

@@ -17,6 +17,7 @@ type serviceAPI struct {
 	routes    []route
 	document  func() []byte // openapi.json
 	readiness func() error
+	refused   func() []string
 	registry  *metric.Registry // nil: nothing is measured
 	inForce   []config.EffectiveSetting
 }
@@ -26,16 +27,17 @@ func (a *serviceAPI) index(*gin.Context, request) (any, error) {
 }
 
 type state struct {
-	Status string `json:"status"`
+	Status  string   `json:"status"`
+	Refused []string `json:"refused,omitempty"` // what is refused now, and why
 }
 
-func (a *serviceAPI) health(*gin.Context, request) (any, error) { return state{"ok"}, nil }
+func (a *serviceAPI) health(*gin.Context, request) (any, error) { return state{Status: "ok"}, nil }
 
 func (a *serviceAPI) ready(*gin.Context, request) (any, error) {
 	if err := a.readiness(); err != nil {
 		return nil, err
 	}
-	return state{"ready"}, nil
+	return state{"ready", a.refused()}, nil
 }
 
 // openAPI answers GET /openapi.json.
@@ -72,7 +74,7 @@ func Starting(w http.ResponseWriter, r *http.Request, why *fault.Fault) {
 	h["Content-Security-Policy"] = apiPolicy
 	var b bytes.Buffer
 	if r.URL.Path == "/health" {
-		_ = encode(&b, state{"ok"})
+		_ = encode(&b, state{Status: "ok"})
 	} else {
 		h.Set("Retry-After", "1")
 		w.WriteHeader(why.Kind.Status())

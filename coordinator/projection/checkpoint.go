@@ -45,6 +45,7 @@ type savedRun struct {
 	RetryOf  ident
 	Webhook  *webhook
 	Past     []past
+	Stored   *stored
 	Active   *Active  // of an open run, without its Spec
 	Spec     []byte   // of an open run, as its queued record: gob drops pointers to zero values
 	Children []uint64 // of an open run
@@ -228,6 +229,9 @@ func saveRun(f *reducer, r *row) savedRun {
 	}
 	if h := f.webhooks.of[r]; h != nil {
 		s.Webhook = new(*h)
+	}
+	if of := f.payloads.of[r]; of != nil {
+		s.Stored = new(*of)
 	}
 	if r.live != nil {
 		s.Active, s.Children = r.live.snap, firsts(r.live.children)

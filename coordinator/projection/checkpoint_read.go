@@ -121,6 +121,11 @@ func (l *checkpointReader) run(saved *savedRun) error {
 	put(l.children, r, saved.Children, len(saved.Children) > 0)
 	put(f.retryOf, r, saved.RetryOf, saved.RetryOf != ident{})
 	put(f.past, r, saved.Past, len(saved.Past) > 0)
+	f.payloads.drop(r)
+	if saved.Stored != nil {
+		f.payloads.of[r] = saved.Stored
+		f.payloads.bytes += saved.Stored.In + saved.Stored.Out
+	}
 	put(f.webhooks.of, r, saved.Webhook, saved.Webhook != nil)
 	if saved.Webhook != nil {
 		saved.Webhook.row = r

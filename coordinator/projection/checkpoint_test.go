@@ -347,6 +347,8 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		{webhook{}, "", "row to place"},
 		{past{}, "", ""},
 		{textRef{}, "", ""},
+		{stored{}, "", ""},
+		{payloads{}, "of", "bytes"},
 		{LateRecord{}, "", ""},
 		{tree{}, "", ""},
 		{report{}, "", ""},
@@ -354,7 +356,7 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		{reservation{}, "seq session children", ""},
 		{reducer{}, "lastRead",
 			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats"},
-		{tables{}, "order sorder past deleted seq texts retryOf", "changes version runs sessions evictedRuns " +
+		{tables{}, "order sorder past deleted seq texts retryOf payloads", "changes version runs sessions evictedRuns " +
 			"evictedSessions head tail fresh pending dirty waiting claimed ended"},
 		{texts{}, "blocks", "last"},
 		{scanner{}, "", "names"},

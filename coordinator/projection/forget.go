@@ -14,6 +14,7 @@ import (
 func (f *reducer) drop(r *row) {
 	delete(f.runs, r.Ident)
 	f.webhooks.remove(r)
+	f.payloads.drop(r)
 	delete(f.past, r)
 	f.texts.drop(r.Text)
 	f.texts.drop(r.Failure)

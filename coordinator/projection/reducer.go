@@ -12,7 +12,8 @@ import (
 
 func newReducer(key func(string, int) string) *reducer {
 	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{},
-		pending: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}, retryOf: map[*row]ident{}}
+		pending: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}, retryOf: map[*row]ident{},
+		payloads: newPayloads()}
 	scan := &scanner{names: map[string]string{}}
 	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident][]*session{}, children: childIndex{},
 		parents: map[ident]ident{}, stopping: map[*row]bool{}, suppressing: map[*session][]*row{}}
@@ -81,6 +82,7 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}}
 	f.waitlists.unqueued.enter(r, m.Time.UnixNano())
 	f.runs[id] = r
+	f.payloads.input(r, s)
 	r.Text = f.texts.keep(promptOf(s))
 	if s.RetryOf != "" {
 		f.retryOf[r] = identOf(runPrefix, s.RetryOf)
@@ -147,6 +149,7 @@ func (f *reducer) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m
 			a, l := r.change(), f.waitlists.queue(rec.TaskQueue)
 			l.moveIn(r, m.Time.UnixNano())
 			r.adoptSpec(a, &q.Spec)
+			f.payloads.input(r, a.Spec)
 			a.Queue, a.QueuedSeq = l.queue, ch.Seq
 			a.RecordVersion = max(a.RecordVersion, q.RecordVersion) // a worker may have been given either
 			a.Returnable = a.Returnable || q.Returnable
@@ -165,6 +168,7 @@ func (f *reducer) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m
 	}
 	l.moveIn(r, m.Time.UnixNano())
 	r.adoptSpec(a, &q.Spec)
+	f.payloads.input(r, a.Spec)
 	a.Queue, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.queue, q.Key, rec.N, ch.Seq, time.Time{}
 	a.RecordVersion, a.Returnable = q.RecordVersion, q.Returnable
 	r.Full = ch.Seq
@@ -251,6 +255,7 @@ func (f *reducer) end(ch *Change, r *row, e run.Ended, m Record, last bool) {
 	if move != run.MoveCompleted {
 		r.Failure = f.texts.keep(failureOf(m.Body))
 	}
+	f.payloads.output(r, r.live.snap.Spec, e.Body)
 	r.close(move, e, m)
 	f.callbacks.returnChildren(r)
 	if r.Webhook == webhookPending {

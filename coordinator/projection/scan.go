@@ -1,6 +1,8 @@
 package projection
 
 import (
+	"encoding/json"
+
 	"ao/shared/run"
 	"ao/shared/strictjson"
 )
@@ -38,7 +40,7 @@ func (sc *scanner) claim(body []byte) (c run.Claim, err error) {
 	return c, err
 }
 
-// ended reads what the reducer needs of an end record: no error, no result.
+// ended reads what the reducer needs of an end record: no error, and of a result only where it is.
 func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 	err = strictjson.Scan(body, func(name, v []byte) {
 		switch string(name) {
@@ -56,6 +58,11 @@ func (sc *scanner) ended(body []byte) (e run.Ended, err error) {
 			e.Returned = string(v) == "true"
 		case "checked":
 			e.Checked = strictjson.String(v)
+		case "payload":
+			body := run.Payload{}
+			if json.Unmarshal(v, &body) == nil && body.Name != "" {
+				e.Body = &body
+			}
 		case "started_at":
 			if at := run.ParseTime(v); !at.IsZero() {
 				e.StartedAt = &at

@@ -44,7 +44,8 @@ type tables struct {
 	deleted         map[ident]uint64  // sessions, with the sequence of their deletion
 	retryOf         map[*row]ident    // the runs that others repeat
 	dirty           *dirtySet         // nil: no checkpoint is being written
-	seq             uint64            // of the last record
+	payloads        payloads
+	seq             uint64 // of the last record
 	changes         changes
 	texts           texts
 

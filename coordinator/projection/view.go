@@ -111,6 +111,10 @@ func (x *Reader) Spec(ctx context.Context, id string) (run.Spec, error) {
 		return run.Spec{}, err
 	}
 	spec, err := x.spec(ctx, s, true)
+	if s.snap == nil && errors.Is(err, errNoBody) && x.fresh.Confirmed() {
+		return spec, fault.New(fault.NotFound, run.CodeParametersExpired, "the parameters of run "+id+" were removed to "+
+			"make room for others; send them again in a new run").With("run_id", id)
+	}
 	return spec, x.notKept(id, err)
 }
 
@@ -186,10 +190,15 @@ func (x *Reader) endRecord(ctx context.Context, s runView) (e run.Ended, err err
 // view returns a run as readers see it.
 func (x *Reader) view(ctx context.Context, s runView, large bool) (run.Run, error) {
 	spec, err := x.spec(ctx, s, large)
+	expired := s.snap == nil && errors.Is(err, errNoBody) && x.fresh.Confirmed()
+	if expired { // its result and all else are kept
+		spec, err = x.spec(ctx, s, false)
+	}
 	if err != nil {
 		return run.Run{}, x.notKept(s.id, err)
 	}
 	r := s.bare()
+	r.ParametersExpired = expired
 	r.Type, r.Mode, r.Demands, r.CallbackURL, r.MaxAttempts = spec.Type, spec.Mode, spec.Demands, spec.CallbackURL,
 		spec.Attempts
 	r.Trace, r.RetryOf = spec.Trace, spec.RetryOf

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"ao/coordinator/payload"
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -77,7 +78,7 @@ func TestEndRecordRefusedByAnUnreadableRecord(t *testing.T) {
 			own, other := subject.Ended(part, id, keys.Of(id, 1)), subject.Ended(part, id, keys.Of(id, run.NoAttempt))
 			s := &refusing{refused: []string{own}, clustered: tt.clustered}
 			o := open{projection.Active{Spec: &run.Spec{ID: id, SessionID: "ses_1"}}}
-			e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o), Stream: s, History: o, Barrier: o,
+			e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o, &payload.Room{}), Stream: s, History: o, Barrier: o,
 				Damaged: func(uint64) bool { return tt.damaged }, Log: slog.New(slog.DiscardHandler)})
 			err := e.AppendEnd(t.Context(), o.run, bus.Entry{Subject: own, Body: []byte("{}")})
 			if tt.clustered != (err != nil) {
@@ -100,7 +101,7 @@ func TestALostAttemptWaitsForItsDamage(t *testing.T) {
 	s, unknown := &refusing{}, errors.New("the affected runs are not known")
 	o := open{projection.Active{Spec: &run.Spec{ID: id, SessionID: "ses_1"}, Key: keys.Of(id, 1), ClaimSeq: 2,
 		Claim: &run.Claim{Attempt: 1, RunnerID: "rnr_1"}}}
-	e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o), Stream: s, History: o, Barrier: o,
+	e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o, &payload.Room{}), Stream: s, History: o, Barrier: o,
 		Damaged: func(uint64) bool { return true }, Held: func() error { return unknown },
 		Log: slog.New(slog.DiscardHandler)})
 	if err := e.FailLost(t.Context(), o.run, "lost"); !errors.Is(err, unknown) || len(s.written) > 0 {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	"ao/coordinator/payload"
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -35,6 +36,14 @@ type Writer struct {
 	projection history
 	keys       *Keys
 	versions   versions
+	room       room
+}
+
+// room has the room for payloads.
+type room interface {
+	Input(o payload.Owner, name string, bytes int64) error
+	Result(o payload.Owner, name string, bytes int64) error
+	Forget(name string)
 }
 
 // stream is where records are stored.
@@ -44,6 +53,7 @@ type stream interface {
 	AppendEach(ctx context.Context, entries ...bus.Entry) (uint64, error)
 	Last(ctx context.Context, subj string) (bus.Message, error)
 	PutPart(ctx context.Context, name string, n int, body []byte) error
+	DropPayload(ctx context.Context, name string) error
 }
 
 // history is this process's projection.
@@ -52,8 +62,8 @@ type history interface {
 }
 
 // NewWriter returns a Writer that writes in the versions all coordinators read.
-func NewWriter(s stream, h history, k *Keys, v versions) *Writer {
-	return &Writer{stream: s, projection: h, keys: k, versions: v}
+func NewWriter(s stream, h history, k *Keys, v versions, r room) *Writer {
+	return &Writer{stream: s, projection: h, keys: k, versions: v, room: r}
 }
 
 // Append writes a record and notes its sequence. Errors are the stream's.
@@ -142,8 +152,19 @@ func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) err
 	return w.Append(ctx, bus.Entry{Subject: o.Subject(), Body: body})
 }
 
-// Offload moves a body that is too large for a record to the object store. The record that names it comes after.
+// Offload moves a body that is too large for a record to the object store, for a run that follows from what was
+// accepted. The record that names it comes after.
 func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
+	return w.offload(ctx, s, w.room.Result)
+}
+
+// OffloadNew is Offload for a new run. It is refused where its owner has no room left.
+func (w *Writer) OffloadNew(ctx context.Context, s *run.Spec) error {
+	return w.offload(ctx, s, w.room.Input)
+}
+
+func (w *Writer) offload(ctx context.Context, s *run.Spec,
+	admit func(o payload.Owner, name string, bytes int64) error) error {
 	if s.Input.Size() <= run.MaxInline {
 		return nil
 	}
@@ -152,12 +173,23 @@ func (w *Writer) Offload(ctx context.Context, s *run.Spec) error {
 		return err
 	}
 	// Named by its content: another coordinator may be storing the same run with another state of its agent.
-	ref, err := w.PutPayload(ctx, fmt.Sprintf("%s.%x.in", s.ID, sha256.Sum256(raw)), raw)
+	name := fmt.Sprintf("%s.%x.in", s.ID, sha256.Sum256(raw))
+	if err := admit(payload.OwnerOf(s), name, int64(len(raw))); err != nil {
+		return err
+	}
+	ref, err := w.PutPayload(ctx, name, raw)
 	if err != nil {
 		return bus.WriteUnanswered(err)
 	}
 	s.Body, s.Input = ref, nil
 	return nil
+}
+
+// Withdraw removes the payload of a run that was refused after it was stored.
+func (w *Writer) Withdraw(ctx context.Context, s *run.Spec) {
+	if s.Body != nil && w.stream.DropPayload(ctx, s.Body.Name) == nil {
+		w.room.Forget(s.Body.Name)
+	}
 }
 
 // PutPayload stores a body as numbered parts under a name derived from its run. Storing it twice is harmless.

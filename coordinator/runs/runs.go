@@ -61,6 +61,8 @@ type Needs struct {
 // Records writes the records of runs.
 type Records interface {
 	Offload(ctx context.Context, s *run.Spec) error
+	OffloadNew(ctx context.Context, s *run.Spec) error
+	Withdraw(ctx context.Context, s *run.Spec)
 	Queued(part, queue string, s run.Spec, attempt int, returnable bool) (bus.Entry, error)
 	Put(ctx context.Context, e bus.Entry) error
 	AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)

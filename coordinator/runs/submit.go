@@ -137,7 +137,7 @@ func (r *Service) Validate(ctx context.Context, body []byte) (Validation, error)
 
 // store writes the run's first record: queued where a runner can take it now, else accepted.
 func (r *Service) store(ctx context.Context, p *Plan) error {
-	if err := r.Records.Offload(ctx, &p.Spec); err != nil {
+	if err := r.Records.OffloadNew(ctx, &p.Spec); err != nil {
 		return err
 	}
 	part := subject.Partition(p.Spec.SessionID)
@@ -165,6 +165,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	}
 	var stored run.SessionCreated
 	if json.Unmarshal(m.Body, &stored) != nil || stored.RunID != p.Spec.ID {
+		r.Records.Withdraw(ctx, &p.Spec)
 		return errSessionExists(p.Spec.SessionID)
 	}
 	if err := r.Reads.CatchUp(ctx); err != nil {

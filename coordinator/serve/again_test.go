@@ -283,15 +283,15 @@ func TestRetryOfATruncatedRun(t *testing.T) {
 			}
 		}
 	}
-	for id, prefix := range map[string]string{
-		run1.RunID: "The run " + run1.RunID + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was " +
-			"deleted",
-		large.RunID: "What the run " + large.RunID + " was given, or its result, is no longer kept",
+	for _, tt := range []struct{ id, code, prefix string }{
+		{run1.RunID, "no_longer_kept", "The run " + run1.RunID + " is no longer kept: RUN_KEEP or RUN_RETENTION came " +
+			"first, or it was deleted"},
+		{large.RunID, run.CodeParametersExpired, "the parameters of run " + large.RunID + " were removed"},
 	} {
 		for _, changes := range []string{"", `{"parameters":{"a":2}}`, `{"in":"same_session","prompt":"x"}`} {
-			m := s.post("/runs/"+id+"/retry", changes).want(404)
-			if message, _ := m["message"].(string); m["error"] != "no_longer_kept" || m["run_id"] != id ||
-				!strings.HasPrefix(message, prefix) {
+			m := s.post("/runs/"+tt.id+"/retry", changes).want(404)
+			if message, _ := m["message"].(string); m["error"] != tt.code || m["run_id"] != tt.id ||
+				!strings.HasPrefix(message, tt.prefix) {
 				t.Errorf("%q: %v", changes, m)
 			}
 		}

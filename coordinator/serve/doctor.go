@@ -124,7 +124,7 @@ func (p process) embedded(ctx context.Context) (all []health.Result) {
 	}
 	if s, err := p.bus.ServerHealth(ctx); err == nil {
 		room, _ := p.server.DiskUsage() // 0: unknown
-		all = append(all, health.Store(s.Limits(), p.server.MaxStore(), room.Total))
+		all = append(all, health.Store(s.Limits(), s.Used(), p.server.MaxStore(), room.Total))
 	}
 	return append(all, syncResult(cmp.Or(n.Sync, config.NATSSync.Default)), stagingResult(p.server.Staging()))
 }

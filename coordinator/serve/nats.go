@@ -40,6 +40,14 @@ type NATS struct {
 	own   *embed.Server
 }
 
+// maxStore returns what an embedded server may store in bytes; 0: unknown.
+func (n *NATS) maxStore() int64 {
+	if n.own == nil {
+		return 0
+	}
+	return int64(n.own.MaxStore())
+}
+
 // OpenNATS starts the embedded server if one is wanted. It does not connect.
 func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	address := cmp.Or(cfg.URL, config.NATSURL.Default)

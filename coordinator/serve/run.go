@@ -224,6 +224,7 @@ func (c *Config) newCoordinator(l natsLink, f *front) *parts.Coordinator {
 		co.AgentsDirs = []string{dir}
 	}
 	co.Sync, _ = time.ParseDuration(c.NATS.Sync) // 0: always
+	co.MaxStore = l.server.maxStore
 	co.DataDir, co.PublicURL = c.NATS.DataDir, publicURL(c.PublicURL, f.scheme, f.at, c.Log)
 	return parts.New(*co)
 }
@@ -249,6 +250,7 @@ func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomi
 		h.Public = u.Hostname()
 	}
 	h.AnyHost, h.NATSURL, h.Metrics, h.Log = f.open, l.server.URL(), c.Metrics, c.Log
+	h.Refused = co.Refused
 	h.Ready = func() error {
 		switch err := co.Ready(); {
 		case err != nil:

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"ao/coordinator/payload"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -27,9 +29,13 @@ type Payloads struct {
 	Keys interface {
 		Check(run string, attempt int, key string) error
 	}
+	Active        func(run string) (projection.Active, bool)
 	ActiveSession func(run string, attempt int) (session string, ok bool)
 	CatchUp       func(ctx context.Context) error // waits until the projection has what NATS has
 	MaxBytes      int64                           // of a result or a state
+	Room          interface {
+		Result(o payload.Owner, name string, bytes int64) error
+	}
 }
 
 // Get returns one part of a payload of the worker's attempt, or of a state that its session keeps.
@@ -55,7 +61,27 @@ func (p *Payloads) Put(ctx context.Context, r runnerapi.PartRequest) ([]byte, er
 			"(AO_MAX_PAYLOAD)",
 			p.MaxBytes, run.PartSize)
 	}
+	if err := p.admit(r); err != nil {
+		return nil, err
+	}
 	return nil, p.Store.PutPart(ctx, r.Name, r.Part, r.Body)
+}
+
+// admit makes room for all of a payload, as far as the worker tells its size. A refusal is Busy: it is final, and does
+// not hold the run's slot for longer than the worker tries.
+func (p *Payloads) admit(r runnerapi.PartRequest) error {
+	a, ok := p.Active(r.RunID)
+	if !ok {
+		return nil
+	}
+	size := max(min(r.Size, p.MaxBytes), int64(r.Part)*run.PartSize+int64(len(r.Body)))
+	err := p.Room.Result(payload.OwnerOf(a.Spec), r.Name, size)
+	if f, is := errors.AsType[*fault.Fault](err); is {
+		final := *f
+		final.Kind = fault.Busy
+		return &final
+	}
+	return err
 }
 
 // authorize checks a request for a part. The key proves that the attempt was handed to the caller, and a payload's name

@@ -129,3 +129,12 @@ func (b *setup) halveEvents(ctx context.Context) {
 			"half as much, so that buckets and payloads have limits", "max_bytes", cfg.MaxBytes)
 	}
 }
+
+// StreamNames returns the streams, with those of the object store and the buckets. RUNS is the first.
+func StreamNames() []string {
+	all := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit, payloadStream}
+	for _, name := range bucketNames {
+		all = append(all, "KV_"+name)
+	}
+	return all
+}

@@ -35,6 +35,14 @@ func (s ServerHealth) Limits() (sum uint64) {
 	return sum
 }
 
+// Used returns what the streams hold in all, replicas included.
+func (s ServerHealth) Used() (sum uint64) {
+	for _, one := range s.Streams {
+		sum += one.Bytes * uint64(max(one.Replicas, 1))
+	}
+	return sum
+}
+
 // StreamHealth is the state of a stream.
 type StreamHealth struct {
 	Name            string
@@ -59,11 +67,7 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 	if account, err := b.js.AccountInfo(ctx); err == nil { // needs a permission
 		s.MaxStore = uint64(max(account.Limits.MaxStore, 0))
 	}
-	names := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit}
-	for _, name := range bucketNames {
-		names = append(names, "KV_"+name)
-	}
-	for _, name := range append(names, payloadStream) {
+	for _, name := range StreamNames() {
 		asked := time.Now()
 		stream, err := b.js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) && name == subject.Audit {

@@ -453,6 +453,9 @@ func (c *client) GetPart(ctx context.Context, name string, n int) ([]byte, error
 	})
 }
 
+// DropPayload is bus.Store's.
+func (c *client) DropPayload(context.Context, string) error { return nil }
+
 // DropPayloads is bus.Store's.
 func (c *client) DropPayloads(context.Context, func(string, time.Time) bool) error { return nil }
 

@@ -24,6 +24,7 @@ import (
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/highwater"
 	"ao/coordinator/ledger"
+	"ao/coordinator/payload"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
@@ -230,7 +231,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 	}}
 	careful := guarded{c.client, c.mark}
 	reads := record.NewReadBarrier(c.client, h)
-	records := record.NewWriter(c.client, h, c.keys, fixed{})
+	records := record.NewWriter(c.client, h, c.keys, fixed{}, &payload.Room{})
 	hearing := lease.NewHeartbeats(c.client, leaseTime, log)
 	commands := &runners.Commander{Bus: c, Credential: c.registry.Credential, Log: log,
 		ListeningFor: hearing.Listening}

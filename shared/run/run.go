@@ -88,19 +88,21 @@ type Run struct {
 	SessionID  string          `json:"session_id"`
 	Agent      string          `json:"agent_name"`
 	Parameters json.RawMessage `json:"parameters"`
-	Status     Status          `json:"status"`
-	Mode       string          `json:"mode"`
-	Parent     string          `json:"parent_session_id,omitempty"`
-	RetryOf    string          `json:"retry_of,omitempty"` // the run that it repeats
-	Demands    Demands         `json:"demands"`
-	RunnerID   string          `json:"runner_id,omitempty"`
-	Attempt    int             `json:"attempt"`
-	Error      *fault.Fault    `json:"error"`
-	CreatedAt  time.Time       `json:"created_at"`
-	ClaimedAt  *time.Time      `json:"claimed_at,omitempty"`
-	StartedAt  *time.Time      `json:"started_at,omitempty"`
-	EndedAt    *time.Time      `json:"completed_at,omitempty"`
-	TimeoutAt  *time.Time      `json:"timeout_at,omitempty"`
+	// large parameters of an ended run were removed to make room for others
+	ParametersExpired bool         `json:"parameters_expired,omitempty"`
+	Status            Status       `json:"status"`
+	Mode              string       `json:"mode"`
+	Parent            string       `json:"parent_session_id,omitempty"`
+	RetryOf           string       `json:"retry_of,omitempty"` // the run that it repeats
+	Demands           Demands      `json:"demands"`
+	RunnerID          string       `json:"runner_id,omitempty"`
+	Attempt           int          `json:"attempt"`
+	Error             *fault.Fault `json:"error"`
+	CreatedAt         time.Time    `json:"created_at"`
+	ClaimedAt         *time.Time   `json:"claimed_at,omitempty"`
+	StartedAt         *time.Time   `json:"started_at,omitempty"`
+	EndedAt           *time.Time   `json:"completed_at,omitempty"`
+	TimeoutAt         *time.Time   `json:"timeout_at,omitempty"`
 	// pending after a failed attempt: when the next one may be queued
 	NextAt     *time.Time `json:"next_attempt_at,omitempty"`
 	WaitingFor string     `json:"waiting_for,omitempty"` // pending: why it waits

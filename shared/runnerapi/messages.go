@@ -120,4 +120,5 @@ type PartRequest struct {
 	Name      string `json:"name"`
 	Part      int    `json:"part"`
 	Body      []byte `json:"body,omitempty"`
+	Size      int64  `json:"size,omitempty"` // of the whole payload in bytes; 0: unknown
 }

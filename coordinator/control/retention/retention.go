@@ -28,6 +28,7 @@ type Controller struct {
 		Truncate(ctx context.Context, before uint64) error
 		Purge(ctx context.Context, stream, filter string, before uint64) error
 		DropPayloads(ctx context.Context, gone func(name string, at time.Time) bool) error
+		DropPayload(ctx context.Context, name string) error
 	}
 	History interface {
 		Confirmed() bool
@@ -39,7 +40,13 @@ type Controller struct {
 		Active(id string) (projection.Active, bool)
 		Ended(id string) bool
 		IsReserved(id string) bool
+		Seq() uint64
+		NamesPayload(id, name string) bool
+		ExcessInputs(short func(all, caller int64) bool) []projection.EndedInput
+		ForgetInput(id string)
+		ForgetInputs(seq uint64, kept func(name string) bool)
 	}
+	Short func(all, caller int64) bool // a caller's payloads have to make room
 
 	sweptAt time.Time // time of the last Sweep
 }
@@ -47,6 +54,7 @@ type Controller struct {
 // Reconcile truncates history. Once an hour it also lists all payloads and removes unused ones.
 func (r *Controller) Reconcile(ctx context.Context) error {
 	r.Truncate(ctx, Step)
+	r.dropInputs(ctx)
 	if time.Since(r.sweptAt) > time.Hour {
 		r.sweptAt = time.Now()
 		r.Sweep(ctx, r.sweptAt.Add(-time.Hour))
@@ -99,7 +107,9 @@ func (r *Controller) dropLate(ctx context.Context) error {
 // removed while it is not confirmed.
 func (r *Controller) Sweep(ctx context.Context, old time.Time) {
 	bound := sync.OnceValue(r.History.StatePointers)
+	seq, kept := r.History.Seq(), map[string]bool{}
 	err := r.Stream.DropPayloads(ctx, func(name string, at time.Time) bool {
+		kept[name] = true
 		if !at.Before(old) || !r.History.Confirmed() {
 			return false
 		}
@@ -109,9 +119,35 @@ func (r *Controller) Sweep(ctx context.Context, old time.Time) {
 		}
 		id := r.RunOf(name)
 		_, open := r.History.Active(id)
-		return !open && !r.History.Ended(id) && !r.History.IsReserved(id) && r.History.Confirmed()
+		named := r.History.Ended(id) && r.History.NamesPayload(id, name)
+		return !open && !named && !r.History.IsReserved(id) && r.History.Confirmed()
 	})
 	if err != nil {
 		r.Log.Warn("unused payloads not removed, retrying", "err", err)
+		return
+	}
+	if r.History.Confirmed() { // another coordinator may have removed inputs, or this one before its start
+		r.History.ForgetInputs(seq, func(name string) bool { return kept[name] })
+	}
+}
+
+// dropInputs removes inputs of ended runs before their runs, where their callers' payloads have to make room. Several
+// coordinators may do this at once.
+func (r *Controller) dropInputs(ctx context.Context) {
+	inputs, bytes := r.History.ExcessInputs(r.Short), int64(0)
+	for i, in := range inputs {
+		if !r.History.Confirmed() || !r.History.Ended(in.RunID) {
+			return
+		}
+		if err := r.Stream.DropPayload(ctx, in.Name); err != nil {
+			r.Log.Warn("inputs of ended runs not removed, retrying", "left", len(inputs)-i, "err", err)
+			return
+		}
+		r.History.ForgetInput(in.RunID)
+		bytes += in.Size
+	}
+	if len(inputs) > 0 {
+		r.Log.Info("parameters of ended runs were removed: payloads had to make room", "runs", len(inputs),
+			"bytes", bytes)
 	}
 }

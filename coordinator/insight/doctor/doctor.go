@@ -13,6 +13,7 @@ import (
 	"ao/coordinator/control/versions"
 	"ao/coordinator/health"
 	"ao/coordinator/highwater"
+	"ao/coordinator/payload"
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -72,7 +73,7 @@ func (d *Doctor) Check(ctx context.Context) []health.Result {
 		all = append(all, fill(s.Streams)...)
 		all = append(all, rollups(s.Streams)...)
 		if s.MaxStore > 0 {
-			all = append(all, health.Store(s.Limits(), s.MaxStore, 0))
+			all = append(all, health.Store(s.Limits(), s.Used(), s.MaxStore, 0))
 		}
 	}
 	all = append(all, d.damages()...)
@@ -147,14 +148,24 @@ func fill(streams []bus.StreamHealth) (all []health.Result) {
 		if s.MaxBytes > 0 {
 			summary += " of " + health.Size(s.MaxBytes)
 		}
+		refused, minor := "new runs are refused", false
 		switch {
-		case !s.RejectsWhenFull || s.MaxBytes == 0:
+		case s.Name == payload.Stream:
+			refused = "new runs with large parameters are refused"
+		case strings.HasPrefix(s.Name, "KV_"):
+			refused, minor = "what is stored there is soon refused", true
+		}
+		switch {
+		case s.MaxBytes == 0:
+			all = append(all, health.Warned("streams", "set a limit ('nats stream edit --max-bytes')", "%s and has no "+
+				"limit: it may fill NATS (max_file_store), and stop all writes", summary))
+		case !s.RejectsWhenFull:
 			all = append(all, health.Passed("streams", "%s", summary))
 		case s.Bytes >= s.MaxBytes/10*9:
-			all = append(all, health.Failed("streams", advice, "%s: new runs are refused", summary))
+			all = append(all, health.Failed("streams", advice, "%s: %s", summary, refused))
 		case s.Bytes >= s.MaxBytes/4*3:
 			all = append(all, health.Warned("streams", advice, "%s", summary))
-		default:
+		case !minor:
 			all = append(all, health.Passed("streams", "%s", summary))
 		}
 	}

@@ -2,6 +2,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -51,6 +52,7 @@ type Scrapes struct {
 	}
 	ProfileOf  func(agent string) string // of its runs; empty: any
 	Ready      func() error
+	MaxStore   func() int64  // what NATS may store in bytes; 0: unknown
 	Missing    func() uint64 // records of the history that are lost, and not accepted as lost
 	Queues     interface{ InUse() int }
 	MaxPending int // most waiting runs
@@ -283,7 +285,10 @@ func (o *Scrapes) scrapeStreams() func(*metric.Scrape) {
 	lag := r.Gauge("ao_fold_lag_seconds", "Age of the newest record that was read, if there are newer ones; else 0.")
 	saved := history.Gauge("ao_backup_timestamp_seconds", "When the last complete 'ao backup' started, as Unix time; "+
 		"0: never.")
-	streams := []string{subject.Runs, subject.Events, subject.Inbox, subject.Rejected, subject.Audit}
+	stored := r.Gauge("ao_nats_stored_bytes", "What all streams and buckets hold, on each of their servers.")
+	storedLimit := r.Gauge("ao_nats_stored_bytes_limit", "What NATS may store: max_file_store of an embedded server or "+
+		"the account's limit, else the limits of all streams and buckets together.")
+	streams := bus.StreamNames()
 	return func(s *metric.Scrape) {
 		if !o.Stream.Connected() {
 			return
@@ -308,8 +313,10 @@ func (o *Scrapes) scrapeStreams() func(*metric.Scrape) {
 		if known {
 			s.Set(saved, unix(backup))
 		}
+		var all, limits int64
 		for i, name := range streams {
 			if st := states[i]; !st.Created.IsZero() {
+				all, limits = all+int64(st.Bytes), limits+max(st.MaxBytes, 0)
 				s.Set(messages, float64(st.Msgs), name)
 				s.Set(size, float64(st.Bytes), name)
 				if st.MaxBytes > 0 {
@@ -317,6 +324,8 @@ func (o *Scrapes) scrapeStreams() func(*metric.Scrape) {
 				}
 			}
 		}
+		s.Set(stored, float64(all))
+		s.Set(storedLimit, float64(cmp.Or(o.MaxStore(), limits)))
 		if st := states[0]; !st.Created.IsZero() {
 			n, old := o.History.Lag(st.Last)
 			s.Set(behind, float64(n))

@@ -52,7 +52,7 @@ func newLease(c *Coordinator) *lease.Controller {
 func newWorkerAPI(c *Coordinator) *workerapi.Service {
 	payloads := &workerapi.Payloads{
 		Store: c.bus, History: c.History, Keys: c.keys, ActiveSession: c.sessionsService.ActiveSession,
-		CatchUp: c.reads.CatchUp, MaxBytes: c.MaxPayload,
+		CatchUp: c.reads.CatchUp, MaxBytes: c.MaxPayload, Active: c.History.Active, Room: c.payloads,
 	}
 	return &workerapi.Service{
 		Endpoints: c.bus, Stream: c.bus, Runners: c.Registrar, Deregistrar: c.Deregistrar, Heartbeats: newHeartbeats(c),

@@ -30,6 +30,7 @@ import (
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
 	"ao/coordinator/logins"
+	"ao/coordinator/payload"
 	"ao/coordinator/preview"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
@@ -65,9 +66,11 @@ type Config struct {
 	Keep           int                  // default 1,000,000: most ended runs kept
 	// default 10 min: how long callback records are kept at least
 	Reports    time.Duration
-	MaxPending int   // default 100,000: most waiting runs
-	MaxQueues  int   // default 256: most queues of demands, and as many of runners' agents
-	MaxRunners int   // default 4096: most registered runners
+	MaxPending int // default 100,000: most waiting runs
+	MaxQueues  int // default 256: most queues of demands, and as many of runners' agents
+	MaxRunners int // default 4096: most registered runners
+	// default none: what NATS may store in bytes; 0: unknown
+	MaxStore   func() int64
 	MaxPayload int64 // default 16 MiB: parameters with their agent, or a result
 	// default 8: most sessions above a run's own; negative: runs have no children
 	MaxDepth int
@@ -98,6 +101,9 @@ func (c Config) withDefaults() Config {
 	c.MaxPending = cmp.Or(c.MaxPending, 100_000)
 	c.MaxQueues = cmp.Or(c.MaxQueues, 256)
 	c.MaxRunners = cmp.Or(c.MaxRunners, 4096)
+	if c.MaxStore == nil {
+		c.MaxStore = func() int64 { return 0 }
+	}
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
 	c.MaxDepth = max(cmp.Or(c.MaxDepth, 8), 0)
 	c.Retries = max(cmp.Or(c.Retries, 2), 0)
@@ -156,6 +162,7 @@ type Coordinator struct {
 	news            *queues.Announcer
 	retained        *retention.Controller
 	room            *retention.CapacityGuard
+	payloads        *payload.Room
 	scrapes         *metrics.Scrapes
 	meters          metrics.Meters
 	started         atomic.Bool                 // keys and registries have been read
@@ -190,7 +197,7 @@ func wireHistory(c *Coordinator, p projection.Parts) {
 // wireRecords wires the writers of records.
 func (c *Coordinator) wireRecords() {
 	c.reads = record.NewReadBarrier(c.bus, c.History)
-	c.records = record.NewWriter(c.bus, c.History, c.keys, c.versions)
+	c.records = record.NewWriter(c.bus, c.History, c.keys, c.versions, c.payloads)
 	c.Hearing = lease.NewHeartbeats(c.bus, c.Lease, c.log)
 	c.commands = &runners.Commander{Bus: c.bus, Credential: c.Registry.Credential, Log: c.log,
 		ListeningFor: c.Hearing.Listening}
@@ -241,6 +248,16 @@ func (c *Coordinator) Ready() error {
 	return nil
 }
 
+// Refused lists what is refused although the coordinator is ready: it still serves everything else.
+func (c *Coordinator) Refused() (all []string) {
+	for _, err := range []error{c.room.Admit(), c.payloads.Full()} {
+		if err != nil {
+			all = append(all, fault.Of(err).Message)
+		}
+	}
+	return all
+}
+
 var errStarting = fault.New(fault.Unavailable, "", "starting: agents and runners are being read").After(time.Second)
 
 // Registries is nil once agents and runners have been read. Before, none can be shown or taken for new.
@@ -273,4 +290,6 @@ const (
 	certain     = control.Signal(projection.HistoryConfirmed)
 	registered  = control.Signal(1 << 16) // a runner was registered or changed
 	requeued    = control.Signal(1 << 17) // runners must be told of their queues
+	// a payload was refused: room must be made
+	payloadsShort = control.Signal(1 << 18)
 )

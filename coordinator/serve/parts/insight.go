@@ -47,7 +47,7 @@ func (c *Coordinator) wireInsight() {
 		Status:  c.Overview.Status,
 		Members: members, Views: c.Runners, Agents: c.Agents, ProfileOf: c.Agents.ProfileOf,
 		Ready: c.Ready, Missing: func() uint64 { return highwater.Missing(c.Highwater.Damages()) }, Queues: c.Queues,
-		MaxPending: c.MaxPending, MaxQueues: c.MaxQueues, Tally: c.meters,
+		MaxPending: c.MaxPending, MaxQueues: c.MaxQueues, Tally: c.meters, MaxStore: c.MaxStore,
 	}
 }
 

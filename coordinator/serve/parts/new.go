@@ -7,6 +7,7 @@ import (
 	"ao/coordinator/control"
 	"ao/coordinator/control/versions"
 	"ao/coordinator/logins"
+	"ao/coordinator/payload"
 	"ao/coordinator/projection"
 	"ao/coordinator/record"
 	"ao/nats/subject"
@@ -32,6 +33,8 @@ func New(cfg Config) *Coordinator {
 	c.wireDefinitions()
 	c.versions = versions.New(versions.Config{Records: cfg.RecordVersion, RaiseAfter: cfg.Patience.Remove,
 		Survey: cfg.Bus.RequestMany, Log: cfg.Log})
+	c.payloads = &payload.Room{Stream: c.bus, History: c.History,
+		Wake: func() { c.scheduler.Wake(payloadsShort) }}
 	c.wireRecords()
 	wireRetention(c)
 	c.Leases = newLease(c)

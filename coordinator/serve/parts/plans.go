@@ -29,7 +29,9 @@ func (c *Coordinator) plans() []control.Plan {
 		{Name: "closing", Do: control.Func(c.Queues.CloseDue), Every: queues.ClosingEvery},
 		{Name: "announcing", Do: c.news, Wakes: requeued, Every: time.Minute, Rest: 100 * time.Millisecond},
 		{Name: "damage", Do: newDamage(c), Every: damage.Every},
-		{Name: "retention", Do: c.retained, Every: retention.Every, Allowed: sure},
+		{Name: "retention", Do: c.retained, Wakes: payloadsShort, Every: retention.Every, Rest: time.Second,
+			Allowed: sure},
+		{Name: "payloads", Do: c.payloads, Every: min(c.heartbeatInterval(), 5*time.Second)},
 		{Name: "room", Do: c.room, Every: min(c.heartbeatInterval(), 5*time.Second)},
 		{Name: "versions", Do: c.versions, Every: c.versions.Pace()},
 	}

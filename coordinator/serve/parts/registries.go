@@ -112,6 +112,7 @@ func wireRetention(c *Coordinator) {
 		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOfPayload,
 		Stream:  c.guarded,
 		History: c.History,
+		Short:   c.payloads.Short,
 	}
 	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus}
 }

@@ -233,6 +233,7 @@ func (c Config) monitor(ctx context.Context) results {
 				MaxStore uint64        `json:"max_storage"`
 			} `json:"config"`
 			Stats struct {
+				Used     uint64 `json:"storage"`
 				Reserved uint64 `json:"reserved_storage"`
 			} `json:"stats"`
 		} `json:"jetstream"`
@@ -253,7 +254,8 @@ func (c Config) monitor(ctx context.Context) results {
 		return results{health.Failed("nats-sync", "start it with JetStream (nats-server -js)",
 			"the NATS server at %s has no JetStream", c.Monitor)}
 	}
-	all := results{health.NATS(v.Version), health.Store(v.JetStream.Stats.Reserved, v.JetStream.Config.MaxStore, 0)}
+	stats := v.JetStream.Stats
+	all := results{health.NATS(v.Version), health.Store(stats.Reserved, stats.Used, v.JetStream.Config.MaxStore, 0)}
 	if j := v.JetStream.Config; !j.Always {
 		return append(all, health.Warned("nats-sync", "set sync_interval: always in its configuration, as "+
 			"nats/server.conf has", "NATS syncs to disk every %v: a power failure loses what was accepted since the "+

@@ -1,0 +1,226 @@
+// Package payload shares the room for payloads, which the object store of NATS keeps, among callers and session trees.
+package payload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"ao/coordinator/health"
+	"ao/coordinator/projection"
+	"ao/nats/bus"
+	"ao/nats/subject"
+	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/share"
+)
+
+// Stream is the stream of the object store.
+const Stream = "OBJ_" + subject.Payloads
+
+// Room is the room for payloads. What records name is counted in the projection. What is on its way there is counted
+// here, until the projection has it.
+type Room struct {
+	Stream interface {
+		StreamState(ctx context.Context, stream string) (bus.State, error)
+	}
+	History interface {
+		StoredBytes() int64
+		StoredBy(caller, session string) projection.Stored
+		SameTree(a, b string) bool
+		Active(id string) (projection.Active, bool)
+		Ended(id string) bool
+	}
+	Wake func() // called after a refusal: room has to be made
+
+	mu      sync.Mutex
+	state   bus.State // as last read
+	since   int64     // bytes admitted after that
+	uploads map[string]upload
+}
+
+// upload is a payload that is being stored, or that no record of the projection names yet.
+type upload struct {
+	owner Owner
+	bytes int64
+	at    time.Time
+}
+
+// maxUpload is how long an upload counts that no record comes for. Then the sweep of unused payloads removes it.
+const maxUpload = time.Hour
+
+// Owner is whose payload it is.
+type Owner struct {
+	Run     string
+	Caller  string // hash of who caused it: run.Spec's
+	Session string // of its tree: the run's session, or its parent if the session is new
+}
+
+// OwnerOf returns the owner of a run's payloads.
+func OwnerOf(s *run.Spec) Owner {
+	o := Owner{s.ID, s.Caller, s.SessionID}
+	if s.Type == run.Start && s.Parent != "" {
+		o.Session = s.Parent
+	}
+	return o
+}
+
+// Reconcile reads how full the object store is.
+func (r *Room) Reconcile(ctx context.Context) error {
+	s, err := r.Stream.StreamState(ctx, Stream)
+	if err != nil {
+		return nil // whoever writes gets the error
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state, r.since = s, 0
+	return nil
+}
+
+// use is who uses how much of the room.
+type use struct {
+	room   int64 // what may be used
+	all    int64 // by all
+	caller int64
+	tree   int64
+}
+
+// The parts of the object store's limit that payloads may use. Inputs leave a tenth to the results of accepted runs.
+// The rest is for the descriptions of objects.
+func inputRoom(limit int64) int64  { return limit / 10 * 9 }
+func resultRoom(limit int64) int64 { return limit / 20 * 19 }
+
+// Input makes room for the input of a new run. Busy: the owner's share is used up. Unavailable: all is.
+func (r *Room) Input(o Owner, name string, bytes int64) error {
+	return r.admit(o, name, bytes, inputRoom)
+}
+
+// Result makes room for a result, or for what else follows from an accepted run. bytes is what is known of it so far.
+// Errors are Input's.
+func (r *Room) Result(o Owner, name string, bytes int64) error {
+	return r.admit(o, name, bytes, resultRoom)
+}
+
+// Forget forgets a payload that was removed, or is not stored.
+func (r *Room) Forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.uploads, name)
+}
+
+func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	limit := r.state.MaxBytes
+	before := r.uploads[name].bytes
+	more := bytes - before
+	if limit > 0 && more > 0 {
+		if err := r.check(o, name, bytes, part(limit)); err != nil {
+			if r.Wake != nil {
+				r.Wake()
+			}
+			return err
+		}
+	}
+	if r.uploads == nil {
+		r.uploads = map[string]upload{}
+	}
+	r.uploads[name] = upload{o, max(bytes, before), time.Now()}
+	r.since += max(more, 0)
+	return nil
+}
+
+// check returns an error if a payload may not have so many bytes. The caller holds mu.
+func (r *Room) check(o Owner, name string, bytes, room int64) error {
+	var uploads, callers int64
+	r.settle()
+	for other, u := range r.uploads {
+		if other == name {
+			continue
+		}
+		uploads += u.bytes
+		if u.owner.Caller == o.Caller {
+			callers += u.bytes
+		}
+	}
+	// What NATS has beside that: states of conversations, and what no record names.
+	all := max(r.History.StoredBytes()+uploads, int64(r.state.Bytes)+r.since-r.uploads[name].bytes)
+	if 5*(all+bytes) <= room { // no share is less than that
+		return nil
+	}
+	stored := r.History.StoredBy(o.Caller, o.Session)
+	now := use{room: room, all: all, caller: stored.Caller + callers, tree: stored.Tree}
+	for other, u := range r.uploads {
+		if other != name && r.History.SameTree(u.owner.Session, o.Session) {
+			now.tree += u.bytes
+		}
+	}
+	return now.judge(bytes)
+}
+
+// settle forgets the uploads that the projection counts. The caller holds mu.
+func (r *Room) settle() {
+	for name, u := range r.uploads {
+		_, active := r.History.Active(u.owner.Run)
+		ended := r.History.Ended(u.owner.Run)
+		if ended || active && strings.HasSuffix(name, ".in") || time.Since(u.at) > maxUpload {
+			delete(r.uploads, name)
+		}
+	}
+}
+
+// judge returns an error if bytes more are too many: a caller may have as much as is free, and a session tree half of
+// what its caller may have.
+func (u use) judge(bytes int64) error {
+	whose, held, most := "", int64(0), (u.room-(u.all-u.caller))/2
+	switch {
+	case !share.Free(u.room, u.all+bytes, u.caller, bytes): // as much is free afterwards
+		whose, held = "caller", u.caller
+	case u.tree > 0 && u.tree+bytes > most/2: // however large one is, a tree may have one
+		whose, held, most = "session tree", u.tree, most/2
+	default:
+		return nil
+	}
+	if whose == "caller" && bytes > most && u.caller+bytes <= u.room/2 { // others have it
+		return u.full(bytes)
+	}
+	return fault.New(fault.Busy, run.CodePayloadShare, fmt.Sprintf("the payloads of this %s hold %s, its share of the "+
+		"object store is %s, and this one has %s; delete sessions, wait until runs are no longer kept "+
+		"(RUN_KEEP, RUN_RETENTION), or send at most %s, which needs no room there", whose, health.Size(uint64(held)),
+		health.Size(uint64(max(most, 0))), health.Size(uint64(bytes)), health.Size(run.MaxInline))).
+		With("whose", whose).With("held", held).With("share", max(most, 0)).With("size", bytes).After(retryAfter)
+}
+
+// full is the error where others have taken all.
+func (u use) full(bytes int64) error {
+	return fault.New(fault.Unavailable, run.CodePayloadsFull, fmt.Sprintf("the object store has no room for %s more: %s "+
+		"of %s are used (max_bytes of %s, without a reserve for results); raise it, keep fewer runs (RUN_KEEP, "+
+		"RUN_RETENTION), or send at most %s, which needs none", health.Size(uint64(bytes)), health.Size(uint64(u.all)),
+		health.Size(uint64(u.room)), Stream, health.Size(run.MaxInline))).With("size", bytes).After(retryAfter)
+}
+
+// retryAfter is when a refused payload may be sent again: inputs of ended runs may be removed meanwhile.
+const retryAfter = 30 * time.Second
+
+// Short reports whether a caller holds so much that the inputs of its ended runs have to go: three quarters of what is
+// free.
+func (r *Room) Short(all, caller int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	room := inputRoom(r.state.MaxBytes)
+	all = max(all, int64(r.state.Bytes))
+	return room > 0 && caller > (room-all)/4*3
+}
+
+// Full returns an error while no new run with large parameters is accepted, whoever sends it.
+func (r *Room) Full() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := int64(r.state.Bytes) + r.since
+	if room := inputRoom(r.state.MaxBytes); room <= 0 || all+run.MaxInline <= room {
+		return nil
+	}
+	return use{room: inputRoom(r.state.MaxBytes), all: all}.full(run.MaxInline)
+}

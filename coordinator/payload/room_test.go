@@ -1,0 +1,127 @@
+package payload
+
+import (
+	"context"
+	"testing"
+
+	"ao/coordinator/projection"
+	"ao/nats/bus"
+	"ao/shared/fault"
+	"ao/shared/run"
+)
+
+// store is an object store with a limit, and a history of what records name there.
+type store struct {
+	bytes, limit int64
+	stored       map[[2]string]int64 // by caller and session
+	runs         map[string]bool     // that the projection has: ended?
+}
+
+func (s *store) StreamState(context.Context, string) (bus.State, error) {
+	return bus.State{Bytes: uint64(s.bytes), MaxBytes: s.limit}, nil
+}
+func (s *store) StoredBytes() int64        { return s.StoredBy("", "").All }
+func (s *store) SameTree(a, b string) bool { return a == b }
+func (s *store) Active(id string) (a projection.Active, ok bool) {
+	ended, has := s.runs[id]
+	return a, has && !ended
+}
+func (s *store) Ended(id string) bool { return s.runs[id] }
+func (s *store) StoredBy(caller, session string) (n projection.Stored) {
+	for of, bytes := range s.stored {
+		n.All += bytes
+		if of[0] == caller {
+			n.Caller += bytes
+		}
+		if of[1] == session {
+			n.Tree += bytes
+		}
+	}
+	return n
+}
+
+// TestRoom: who gets how much of an object store of 1,000 MB, of which inputs may take 900 and results 950.
+func TestRoom(t *testing.T) {
+	const mb = 1 << 20
+	mine, other := Owner{"run_1", "me", "ses_1"}, Owner{"run_2", "other", "ses_2"}
+	elsewhere := Owner{"run_3", "me", "ses_3"}
+	for _, tt := range []struct {
+		name   string
+		stored map[[2]string]int64
+		bytes  int64 // in the store, as NATS says
+		owner  Owner
+		size   int64
+		result bool
+		code   string
+	}{
+		{"the first", nil, 0, mine, 400, false, ""},
+		{"more than half", nil, 0, mine, 460, false, run.CodePayloadShare},
+		{"a second one of its tree", map[[2]string]int64{{"me", "ses_1"}: 200}, 0, mine, 30, false, run.CodePayloadShare},
+		{"one of another tree", map[[2]string]int64{{"me", "ses_1"}: 200}, 0, elsewhere, 200, false, ""},
+		{"beside one who has its share", map[[2]string]int64{{"other", "ses_2"}: 450}, 0, mine, 220, false, ""},
+		{"too much beside it", map[[2]string]int64{{"other", "ses_2"}: 450}, 0, mine, 300, false, run.CodePayloadsFull},
+		{"its share is used up", map[[2]string]int64{{"other", "ses_2"}: 450}, 0, other, 10, false, run.CodePayloadShare},
+		{"all is taken", map[[2]string]int64{{"other", "ses_2"}: 890}, 0, mine, 20, false, run.CodePayloadsFull},
+		{"a result has the reserve", map[[2]string]int64{{"other", "ses_2"}: 890}, 0, mine, 20, true, ""},
+		{"not of one who has all", map[[2]string]int64{{"other", "ses_2"}: 890}, 0, other, 20, true, run.CodePayloadShare},
+		{"what no record names counts", nil, 890 * mb, mine, 20, false, run.CodePayloadsFull},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &store{limit: 1000 * mb, bytes: tt.bytes, stored: map[[2]string]int64{}, runs: map[string]bool{}}
+			for of, n := range tt.stored {
+				s.stored[of] = n * mb
+			}
+			r := &Room{Stream: s, History: s}
+			if err := r.Reconcile(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			admit := r.Input
+			if tt.result {
+				admit = r.Result
+			}
+			err := admit(tt.owner, "new", tt.size*mb)
+			if code := codeOf(err); code != tt.code {
+				t.Errorf("%v (%s), want %q", err, code, tt.code)
+			}
+		})
+	}
+}
+
+func codeOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fault.Of(err).Code
+}
+
+// TestUploadsCountUntilTheProjectionHasThem: many at once do not get more than their share.
+func TestUploadsCountUntilTheProjectionHasThem(t *testing.T) {
+	const mb = 1 << 20
+	s := &store{limit: 1000 * mb, stored: map[[2]string]int64{}, runs: map[string]bool{}}
+	r := &Room{Stream: s, History: s}
+	if err := r.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	send := func(id string) error {
+		return r.Input(Owner{id, "me", "ses_" + id}, id+".x.in", 200*mb)
+	}
+	for _, id := range []string{"run_1", "run_2", "run_1"} {
+		if err := send(id); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+	}
+	if err := send("run_3"); codeOf(err) != run.CodePayloadShare {
+		t.Fatalf("more than the share on its way: %v", err)
+	}
+	r.Forget("run_2.x.in")
+	if err := r.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := send("run_3"); err != nil {
+		t.Fatalf("after one was withdrawn: %v", err)
+	}
+	s.runs["run_1"], s.runs["run_3"] = false, true // the projection counts them now, and they were forgotten
+	if err := send("run_4"); err != nil {
+		t.Fatalf("what is counted twice: %v", err)
+	}
+}

@@ -1,0 +1,173 @@
+package projection
+
+import "ao/shared/run"
+
+// stored is what a run keeps in the object store.
+type stored struct {
+	Caller        string // whose share it counts to: run.Spec's
+	Input, Output string // the payloads' names; empty: there is none, or it was removed
+	In, Out       int64  // their sizes in bytes
+}
+
+// payloads are the runs that keep something in the object store, and what they keep in all.
+type payloads struct {
+	of    map[*row]*stored
+	bytes int64
+}
+
+func newPayloads() payloads { return payloads{of: map[*row]*stored{}} }
+
+// input notes what a run was accepted with.
+func (p *payloads) input(r *row, s *run.Spec) {
+	if s.Body == nil {
+		if p.of[r] != nil { // a changed definition made it small
+			p.removeInput(r)
+		}
+		return
+	}
+	of := p.entry(r, s.Caller)
+	p.bytes += max(s.Body.Size, 0) - of.In
+	of.Input, of.In = s.Body.Name, max(s.Body.Size, 0)
+}
+
+// output notes a run's result.
+func (p *payloads) output(r *row, s *run.Spec, body *run.Payload) {
+	if body == nil {
+		return
+	}
+	of := p.entry(r, s.Caller)
+	p.bytes += max(body.Size, 0) - of.Out
+	of.Output, of.Out = body.Name, max(body.Size, 0)
+}
+
+func (p *payloads) entry(r *row, caller string) *stored {
+	of := p.of[r]
+	if of == nil {
+		of = &stored{Caller: caller}
+		p.of[r] = of
+	}
+	return of
+}
+
+// removeInput notes that a run's input is removed.
+func (p *payloads) removeInput(r *row) {
+	if of := p.of[r]; of != nil {
+		p.bytes -= of.In
+		of.Input, of.In = "", 0
+	}
+}
+
+// drop forgets a run.
+func (p *payloads) drop(r *row) {
+	if of := p.of[r]; of != nil {
+		p.bytes -= of.In + of.Out
+		delete(p.of, r)
+	}
+}
+
+// treeRoot returns the session at the top of a session's tree, as far as sessions are kept.
+func (t *tables) treeRoot(session string) ident {
+	id := identOf(sessionPrefix, session)
+	for range maxDepth {
+		s := t.sessions[id]
+		if s == nil || s.Parent == "" {
+			break
+		}
+		id = identOf(sessionPrefix, s.Parent)
+	}
+	return id
+}
+
+// Stored is how many bytes of payloads the records name.
+type Stored struct{ All, Caller, Tree int64 }
+
+// StoredBytes returns how many bytes of payloads are kept in all. Its cost does not depend on them.
+func (x *Index) StoredBytes() int64 {
+	return read(x.p, func(f *reducer) int64 { return f.payloads.bytes })
+}
+
+// StoredBy returns how many bytes of payloads are kept, by all, by a caller, and below the top of a session's tree.
+func (x *Index) StoredBy(caller, session string) Stored {
+	return read(x.p, func(f *reducer) (n Stored) {
+		root := f.treeRoot(session)
+		n.All = f.payloads.bytes
+		for r, of := range f.payloads.of {
+			if of.Caller == caller {
+				n.Caller += of.In + of.Out
+			}
+			if f.treeRoot(r.session.sessionID()) == root {
+				n.Tree += of.In + of.Out
+			}
+		}
+		return n
+	})
+}
+
+// SameTree reports whether two sessions belong to one tree.
+func (x *Index) SameTree(a, b string) bool {
+	return read(x.p, func(f *reducer) bool { return f.treeRoot(a) == f.treeRoot(b) })
+}
+
+// NamesPayload reports whether an ended run has a payload of that name.
+func (x *Index) NamesPayload(id, name string) bool {
+	return read(x.p, func(f *reducer) bool {
+		of := f.payloads.of[f.run(id)]
+		return of != nil && (of.Input == name || of.Output == name)
+	})
+}
+
+// EndedInput is the input of an ended run, in the object store.
+type EndedInput struct {
+	RunID, Name string
+	Size        int64
+}
+
+// ExcessInputs returns inputs of ended runs that have to make room: of callers that hold more than short allows, the
+// oldest first, as many as bring them back to it.
+func (x *Index) ExcessInputs(short func(all, caller int64) bool) []EndedInput {
+	return read(x.p, func(f *reducer) (out []EndedInput) {
+		all, of := f.payloads.bytes, map[string]int64{}
+		for _, s := range f.payloads.of {
+			of[s.Caller] += s.In + s.Out
+		}
+		over := false
+		for _, n := range of {
+			over = over || short(all, n)
+		}
+		if !over {
+			return nil
+		}
+		for _, r := range f.order {
+			s := f.payloads.of[r]
+			if s == nil || r.live != nil || s.Input == "" || !short(all, of[s.Caller]) {
+				continue
+			}
+			out = append(out, EndedInput{r.runID(), s.Input, s.In})
+			all, of[s.Caller] = all-s.In, of[s.Caller]-s.In
+		}
+		return out
+	})
+}
+
+// ForgetInput notes that an ended run's input is not kept any more.
+func (x *Index) ForgetInput(id string) {
+	x.p.changing(func(f *reducer) {
+		if r := f.run(id); r != nil && r.live == nil {
+			f.payloads.removeInput(r)
+			f.dirty.add(r)
+		}
+	})
+}
+
+// ForgetInputs notes which inputs of ended runs are not kept any more. kept reports what was there, at a time when the
+// records up to seq had been applied.
+func (x *Index) ForgetInputs(seq uint64, kept func(name string) bool) {
+	x.p.changing(func(f *reducer) {
+		for r, s := range f.payloads.of {
+			if s.Input != "" && r.live == nil && r.Full <= seq && !kept(s.Input) {
+				f.payloads.removeInput(r)
+				f.dirty.add(r)
+			}
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package projection
+
+import (
+	"testing"
+
+	"ao/shared/run"
+)
+
+// TestStoredBytesFollowTheRecords: what a run keeps in the object store counts to its caller and its tree, after a
+// checkpoint too, until its input is removed or it is forgotten.
+func TestStoredBytesFollowTheRecords(t *testing.T) {
+	f := newReducer(nil)
+	add := func(id, session, parent, caller string, in, out int64) *row {
+		spec := &run.Spec{ID: id, SessionID: session, Parent: parent, Caller: caller, Type: run.Start}
+		if in > 0 {
+			spec.Body = &run.Payload{Name: id + ".x.in", Size: in}
+		}
+		var ch Change
+		f.seq++
+		r := f.begin(&ch, identOf(runPrefix, id), spec, Record{Seq: f.seq})
+		if out > 0 {
+			f.payloads.output(r, spec, &run.Payload{Name: id + ".1.out", Size: out})
+		}
+		return r
+	}
+	add("run_top", "ses_top", "", "a", 100, 0)
+	ended := add("run_below", "ses_below", "ses_top", "a", 20, 3)
+	add("run_other", "ses_other", "", "a", 0, 7)
+	add("run_b", "ses_b", "", "b", 1000, 0)
+	add("run_none", "ses_none", "", "b", 0, 0)
+	x := &Index{&Projection{reducer: f}}
+	is := func(when, caller, session string, want Stored) {
+		t.Helper()
+		if got := x.StoredBy(caller, session); got != want || x.StoredBytes() != want.All {
+			t.Errorf("%s: %+v, %d in all, want %+v", when, got, x.StoredBytes(), want)
+		}
+	}
+	is("a's tree", "a", "ses_below", Stored{1130, 130, 123})
+	is("a's other tree", "a", "ses_other", Stored{1130, 130, 7})
+	is("b", "b", "ses_b", Stored{1130, 1000, 1000})
+	is("nobody", "c", "ses_c", Stored{1130, 0, 0})
+	if !x.SameTree("ses_below", "ses_top") || x.SameTree("ses_below", "ses_b") {
+		t.Error("trees are mixed up")
+	}
+	if all := x.ExcessInputs(func(int64, int64) bool { return true }); len(all) != 0 {
+		t.Errorf("inputs of open runs may go: %+v", all)
+	}
+	unlink(f.tables, ended)
+	if all := x.ExcessInputs(func(_, caller int64) bool { return caller > 500 }); len(all) != 0 {
+		t.Errorf("who holds little loses %+v", all)
+	}
+	all := x.ExcessInputs(func(_, caller int64) bool { return caller == 130 })
+	if len(all) != 1 || all[0] != (EndedInput{"run_below", "run_below.x.in", 20}) {
+		t.Errorf("what may go: %+v", all)
+	}
+	x.ForgetInputs(f.seq, func(name string) bool { return name != "run_b.x.in" })
+	is("what open runs were given stays", "b", "ses_b", Stored{1130, 1000, 1000})
+	x.ForgetInputs(f.seq, func(name string) bool { return name != "run_below.x.in" })
+	is("a removed input", "a", "ses_below", Stored{1110, 110, 103})
+	if x.NamesPayload("run_below", "run_below.x.in") || !x.NamesPayload("run_below", "run_below.1.out") {
+		t.Error("the wrong payload is named")
+	}
+	f.drop(ended)
+	is("a forgotten run", "a", "ses_top", Stored{1107, 107, 100})
+}
