@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/executor"
+	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
 )
@@ -86,6 +88,39 @@ func TestRefusedEndRecord(t *testing.T) {
 	}
 	if l := log.line(large.ID); !strings.Contains(l, "bytes cut") || !strings.Contains(l, "the end") {
 		t.Errorf("not cut visibly: %s", l)
+	}
+}
+
+// TestAResultWithoutRoomEndsItsRun: its slot is free again, and the error says whose share is used up.
+func TestAResultWithoutRoomEndsItsRun(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	s := newFakeCoordinator(t, b)
+	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
+		return completed(`"` + strings.Repeat("x", 1<<20) + `"`)
+	})
+	w.payloads.noRoom = 300 * time.Millisecond
+	tries := 0
+	s.with(func() {
+		s.onPart = func(string) error {
+			tries++
+			return fault.New(fault.Busy, run.CodePayloadShare, "this caller has its share").After(time.Second)
+		}
+	})
+	q := s.enqueue()
+	e := s.waitEnded(q)
+	if e.Status != run.Failed || code(e) != "result_not_stored" || e.Error.Message != "this caller has its share" ||
+		e.Body != nil {
+		t.Errorf("got %s %v, payload %v", e.Status, e.Error, e.Body)
+	}
+	s.with(func() {
+		if tries < 2 {
+			t.Errorf("tried %d times: room may come soon", tries)
+		}
+		s.onPart = nil
+	})
+	if e := s.waitEnded(s.enqueue()); e.Status != run.Completed {
+		t.Errorf("the next run: %s %s", e.Status, code(e))
 	}
 }
 

@@ -26,6 +26,7 @@ type payloads struct {
 	bus      *bus.Bus
 	log      *slog.Logger
 	hardStop context.Context // ends when the worker waits for nothing any more
+	noRoom   time.Duration   // how long a part is retried for which there is no room
 }
 
 // loadInput fetches an input that is too large for the queue message, before the claim. An error means a retry: the
@@ -84,8 +85,8 @@ func (b *payloads) fetchAll(ctx context.Context, a *attempt, p run.Payload) ([]b
 	return whole, nil
 }
 
-// store stores a body part by part, until all are stored, a coordinator has refused for too long, or ctx ends. Storing a
-// part twice is harmless.
+// store stores a body part by part, until all are stored, a coordinator has refused for too long, or ctx ends. Storing
+// a part twice is harmless.
 func (b *payloads) store(ctx context.Context, a *attempt, name string, raw []byte) (*run.Payload, error) {
 	sum := sha256.Sum256(raw)
 	p := &run.Payload{Name: name, Size: int64(len(raw)), SHA256: hex.EncodeToString(sum[:])}
@@ -99,8 +100,8 @@ func (b *payloads) store(ctx context.Context, a *attempt, name string, raw []byt
 	return p, nil
 }
 
-// How long a part is retried. No room may come soon: inputs of ended runs are removed. A coordinator that answers
-// nothing else than that it cannot store holds the run's slot for so long at most.
+// How long a part is retried. Where there is no room, it may come soon: inputs of ended runs are removed. Coordinators
+// that answer nothing else than that they cannot store hold the run's slot for so long at most.
 const (
 	noRoomTimeout  = 30 * time.Second
 	refusedTimeout = 10 * time.Minute
@@ -119,7 +120,7 @@ func (b *payloads) storePart(wanted context.Context, a *attempt, p run.Payload, 
 		limit := refusedTimeout
 		switch f, _ := errors.AsType[*fault.Fault](err); {
 		case f != nil && (f.Code == run.CodePayloadsFull || f.Code == run.CodePayloadShare):
-			limit = noRoomTimeout
+			limit = b.noRoom
 		case fault.KindOf(err) != fault.Unavailable:
 			final++
 		case errors.Unwrap(err) != nil: // no coordinator has answered; its result is kept for one that does

@@ -42,7 +42,7 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.sessions = keptSessions(cfg.Executor, w.heartbeats.sendNow)
 	w.heartbeats.sessions = w.sessions
-	w.payloads = &payloads{bus: cfg.Bus, log: log, hardStop: w.shutdown.hardStop}
+	w.payloads = &payloads{bus: cfg.Bus, log: log, hardStop: w.shutdown.hardStop, noRoom: noRoomTimeout}
 	w.records = &recordBuilder{
 		runner: me.ID(), instance: me.Instance, host: cfg.Host, profile: &w.Profile, maxVersion: cfg.RecordVersion,
 		coordinatorVersion: w.remote.recordVersion, maxResult: cfg.MaxPayload, payloads: w.payloads,

@@ -165,8 +165,8 @@ func Store(limits, used, most, disk uint64) Result {
 	if disk > 0 {
 		summary += fmt.Sprintf(", its disk has %s", Size(disk))
 	}
-	const room = "raise max_file_store and restart NATS, or keep less (RUN_KEEP, RUN_RETENTION): when all is used, NATS " +
-		"switches JetStream off and nothing is accepted"
+	const room = "raise max_file_store and restart NATS, or keep less (RUN_KEEP, RUN_RETENTION): when all is used, " +
+		"NATS switches JetStream off and nothing is accepted"
 	switch {
 	case most > 0 && used >= most/10*9:
 		return Failed(check, room, "%s", summary)

@@ -171,8 +171,8 @@ func (r *Room) settle() {
 	}
 }
 
-// judge returns an error if bytes more are too many: a caller may have as much as is free, and a session tree half of
-// what its caller may have.
+// judge returns an error if bytes more are too many. A caller may have as much as is free, and a session tree half of
+// that.
 func (u use) judge(bytes int64) error {
 	whose, held, most := "", int64(0), (u.room-(u.all-u.caller))/2
 	switch {
@@ -195,8 +195,8 @@ func (u use) judge(bytes int64) error {
 
 // full is the error where others have taken all.
 func (u use) full(bytes int64) error {
-	return fault.New(fault.Unavailable, run.CodePayloadsFull, fmt.Sprintf("the object store has no room for %s more: %s "+
-		"of %s are used (max_bytes of %s, without a reserve for results); raise it, keep fewer runs (RUN_KEEP, "+
+	return fault.New(fault.Unavailable, run.CodePayloadsFull, fmt.Sprintf("the object store has no room for %s more: "+
+		"%s of %s are used (max_bytes of %s, without a reserve for results); raise it, keep fewer runs (RUN_KEEP, "+
 		"RUN_RETENTION), or send at most %s, which needs none", health.Size(uint64(bytes)), health.Size(uint64(u.all)),
 		health.Size(uint64(u.room)), Stream, health.Size(run.MaxInline))).With("size", bytes).After(retryAfter)
 }

@@ -43,6 +43,7 @@ func (s *store) StoredBy(caller, session string) (n projection.Stored) {
 // TestRoom: who gets how much of an object store of 1,000 MB, of which inputs may take 900 and results 950.
 func TestRoom(t *testing.T) {
 	const mb = 1 << 20
+	mine1, others := [2]string{"me", "ses_1"}, [2]string{"other", "ses_2"}
 	mine, other := Owner{"run_1", "me", "ses_1"}, Owner{"run_2", "other", "ses_2"}
 	elsewhere := Owner{"run_3", "me", "ses_3"}
 	for _, tt := range []struct {
@@ -56,14 +57,14 @@ func TestRoom(t *testing.T) {
 	}{
 		{"the first", nil, 0, mine, 400, false, ""},
 		{"more than half", nil, 0, mine, 460, false, run.CodePayloadShare},
-		{"a second one of its tree", map[[2]string]int64{{"me", "ses_1"}: 200}, 0, mine, 30, false, run.CodePayloadShare},
-		{"one of another tree", map[[2]string]int64{{"me", "ses_1"}: 200}, 0, elsewhere, 200, false, ""},
-		{"beside one who has its share", map[[2]string]int64{{"other", "ses_2"}: 450}, 0, mine, 220, false, ""},
-		{"too much beside it", map[[2]string]int64{{"other", "ses_2"}: 450}, 0, mine, 300, false, run.CodePayloadsFull},
-		{"its share is used up", map[[2]string]int64{{"other", "ses_2"}: 450}, 0, other, 10, false, run.CodePayloadShare},
-		{"all is taken", map[[2]string]int64{{"other", "ses_2"}: 890}, 0, mine, 20, false, run.CodePayloadsFull},
-		{"a result has the reserve", map[[2]string]int64{{"other", "ses_2"}: 890}, 0, mine, 20, true, ""},
-		{"not of one who has all", map[[2]string]int64{{"other", "ses_2"}: 890}, 0, other, 20, true, run.CodePayloadShare},
+		{"a second one of its tree", map[[2]string]int64{mine1: 200}, 0, mine, 30, false, run.CodePayloadShare},
+		{"one of another tree", map[[2]string]int64{mine1: 200}, 0, elsewhere, 200, false, ""},
+		{"beside one who has its share", map[[2]string]int64{others: 450}, 0, mine, 220, false, ""},
+		{"too much beside it", map[[2]string]int64{others: 450}, 0, mine, 300, false, run.CodePayloadsFull},
+		{"its share is used up", map[[2]string]int64{others: 450}, 0, other, 10, false, run.CodePayloadShare},
+		{"all is taken", map[[2]string]int64{others: 890}, 0, mine, 20, false, run.CodePayloadsFull},
+		{"a result has the reserve", map[[2]string]int64{others: 890}, 0, mine, 20, true, ""},
+		{"not of one who has all", map[[2]string]int64{others: 890}, 0, other, 20, true, run.CodePayloadShare},
 		{"what no record names counts", nil, 890 * mb, mine, 20, false, run.CodePayloadsFull},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -356,8 +356,8 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		{reservation{}, "seq session children", ""},
 		{reducer{}, "lastRead",
 			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats"},
-		{tables{}, "order sorder past deleted seq texts retryOf payloads", "changes version runs sessions evictedRuns " +
-			"evictedSessions head tail fresh pending dirty waiting claimed ended"},
+		{tables{}, "order sorder past deleted seq texts retryOf payloads", "changes version runs sessions " +
+			"evictedRuns evictedSessions head tail fresh pending dirty waiting claimed ended"},
 		{texts{}, "blocks", "last"},
 		{scanner{}, "", "names"},
 		{waitlists{}, "", "queues unqueued claimed"},

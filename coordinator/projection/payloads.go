@@ -122,8 +122,8 @@ type EndedInput struct {
 	Size        int64
 }
 
-// ExcessInputs returns inputs of ended runs that have to make room: of callers that hold more than short allows, the
-// oldest first, as many as bring them back to it.
+// ExcessInputs returns inputs of ended runs that have to make room. They are those of callers that are short, the
+// oldest first, as many as end that.
 func (x *Index) ExcessInputs(short func(all, caller int64) bool) []EndedInput {
 	return read(x.p, func(f *reducer) (out []EndedInput) {
 		all, of := f.payloads.bytes, map[string]int64{}

@@ -6,8 +6,8 @@ import (
 	"ao/shared/run"
 )
 
-// TestStoredBytesFollowTheRecords: what a run keeps in the object store counts to its caller and its tree, after a
-// checkpoint too, until its input is removed or it is forgotten.
+// TestStoredBytesFollowTheRecords: what a run keeps in the object store counts to its caller and its tree. That ends
+// when its input is removed, or it is forgotten.
 func TestStoredBytesFollowTheRecords(t *testing.T) {
 	f := newReducer(nil)
 	add := func(id, session, parent, caller string, in, out int64) *row {

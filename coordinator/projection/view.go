@@ -112,8 +112,8 @@ func (x *Reader) Spec(ctx context.Context, id string) (run.Spec, error) {
 	}
 	spec, err := x.spec(ctx, s, true)
 	if s.snap == nil && errors.Is(err, errNoBody) && x.fresh.Confirmed() {
-		return spec, fault.New(fault.NotFound, run.CodeParametersExpired, "the parameters of run "+id+" were removed to "+
-			"make room for others; send them again in a new run").With("run_id", id)
+		return spec, fault.New(fault.NotFound, run.CodeParametersExpired, "the parameters of run "+id+" were removed "+
+			"to make room for others; send them again in a new run").With("run_id", id)
 	}
 	return spec, x.notKept(id, err)
 }

@@ -78,7 +78,8 @@ func TestEndRecordRefusedByAnUnreadableRecord(t *testing.T) {
 			own, other := subject.Ended(part, id, keys.Of(id, 1)), subject.Ended(part, id, keys.Of(id, run.NoAttempt))
 			s := &refusing{refused: []string{own}, clustered: tt.clustered}
 			o := open{projection.Active{Spec: &run.Spec{ID: id, SessionID: "ses_1"}}}
-			e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o, &payload.Room{}), Stream: s, History: o, Barrier: o,
+			e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o, &payload.Room{}), Stream: s, History: o,
+				Barrier: o,
 				Damaged: func(uint64) bool { return tt.damaged }, Log: slog.New(slog.DiscardHandler)})
 			err := e.AppendEnd(t.Context(), o.run, bus.Entry{Subject: own, Body: []byte("{}")})
 			if tt.clustered != (err != nil) {

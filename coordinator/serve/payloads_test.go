@@ -21,8 +21,9 @@ import (
 func (s *stack) storeResult(q run.Queued, size int) error {
 	name := q.ID + ".1.out"
 	for n := 0; n*run.PartSize < size; n++ {
-		raw, _ := json.Marshal(runnerapi.PartRequest{RunID: q.ID, SessionID: q.SessionID, Attempt: q.Attempt, Key: q.Key,
-			Name: name, Part: n, Size: int64(size), Body: make([]byte, min(run.PartSize, size-n*run.PartSize))})
+		raw, _ := json.Marshal(runnerapi.PartRequest{RunID: q.ID, SessionID: q.SessionID, Attempt: q.Attempt,
+			Key: q.Key, Name: name, Part: n, Size: int64(size),
+			Body: make([]byte, min(run.PartSize, size-n*run.PartSize))})
 		if _, err := s.bus.Request(s.t.Context(), subject.RunnerAPI(runnerapi.OpPutPart), raw); err != nil {
 			return err
 		}

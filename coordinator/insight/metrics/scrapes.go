@@ -286,8 +286,8 @@ func (o *Scrapes) scrapeStreams() func(*metric.Scrape) {
 	saved := history.Gauge("ao_backup_timestamp_seconds", "When the last complete 'ao backup' started, as Unix time; "+
 		"0: never.")
 	stored := r.Gauge("ao_nats_stored_bytes", "What all streams and buckets hold, on each of their servers.")
-	storedLimit := r.Gauge("ao_nats_stored_bytes_limit", "What NATS may store: max_file_store of an embedded server or "+
-		"the account's limit, else the limits of all streams and buckets together.")
+	storedLimit := r.Gauge("ao_nats_stored_bytes_limit", "What NATS may store: max_file_store of an embedded server, "+
+		"else the limits of all streams and buckets together.")
 	streams := bus.StreamNames()
 	return func(s *metric.Scrape) {
 		if !o.Stream.Connected() {
