@@ -32,7 +32,8 @@ func TestVerdicts(t *testing.T) {
 		{"none", judgeSpace("d", gib, 100*gib), Fail, ""},
 		{"hardly any", judgeSpace("d", 200<<20, 500<<20), Fail, "200.0 MiB free"},
 		{"streams that fit", Store(9*gib, gib, 10*gib, 20*gib), OK,
-			"9.0 GiB in total, NATS stores at most 10.0 GiB (max_file_store), 1.0 GiB of it are used, its disk has 20.0 GiB"},
+			"9.0 GiB in total, NATS stores at most 10.0 GiB (max_file_store), 1.0 GiB of it are used, its disk has " +
+				"20.0 GiB"},
 		{"streams that fit, as far as is known", Store(9*gib, gib, 0, 0), OK, "9.0 GiB in total"},
 		{"a store that fills up", Store(9*gib, 8*gib, 10*gib, 20*gib), Warn, "8.0 GiB of it are used"},
 		{"a store that is nearly full", Store(9*gib, 9*gib, 10*gib, 20*gib), Fail, ""},

@@ -66,7 +66,7 @@ func (p *payloads) drop(r *row) {
 }
 
 // treeRoot returns the session at the top of a session's tree, as far as sessions are kept.
-func (t *tables) treeRoot(session string) ident {
+func treeRoot(t *tables, session string) ident {
 	id := identOf(sessionPrefix, session)
 	for range maxDepth {
 		s := t.sessions[id]
@@ -78,24 +78,27 @@ func (t *tables) treeRoot(session string) ident {
 	return id
 }
 
+// Payloads are what runs keep in the object store.
+type Payloads struct{ p *Projection }
+
 // Stored is how many bytes of payloads the records name.
 type Stored struct{ All, Caller, Tree int64 }
 
 // StoredBytes returns how many bytes of payloads are kept in all. Its cost does not depend on them.
-func (x *Index) StoredBytes() int64 {
+func (x *Payloads) StoredBytes() int64 {
 	return read(x.p, func(f *reducer) int64 { return f.payloads.bytes })
 }
 
 // StoredBy returns how many bytes of payloads are kept, by all, by a caller, and below the top of a session's tree.
-func (x *Index) StoredBy(caller, session string) Stored {
+func (x *Payloads) StoredBy(caller, session string) Stored {
 	return read(x.p, func(f *reducer) (n Stored) {
-		root := f.treeRoot(session)
+		root := treeRoot(f.tables, session)
 		n.All = f.payloads.bytes
 		for r, of := range f.payloads.of {
 			if of.Caller == caller {
 				n.Caller += of.In + of.Out
 			}
-			if f.treeRoot(r.session.sessionID()) == root {
+			if treeRoot(f.tables, r.session.sessionID()) == root {
 				n.Tree += of.In + of.Out
 			}
 		}
@@ -104,12 +107,12 @@ func (x *Index) StoredBy(caller, session string) Stored {
 }
 
 // SameTree reports whether two sessions belong to one tree.
-func (x *Index) SameTree(a, b string) bool {
-	return read(x.p, func(f *reducer) bool { return f.treeRoot(a) == f.treeRoot(b) })
+func (x *Payloads) SameTree(a, b string) bool {
+	return read(x.p, func(f *reducer) bool { return treeRoot(f.tables, a) == treeRoot(f.tables, b) })
 }
 
 // NamesPayload reports whether an ended run has a payload of that name.
-func (x *Index) NamesPayload(id, name string) bool {
+func (x *Payloads) NamesPayload(id, name string) bool {
 	return read(x.p, func(f *reducer) bool {
 		of := f.payloads.of[f.run(id)]
 		return of != nil && (of.Input == name || of.Output == name)
@@ -124,7 +127,7 @@ type EndedInput struct {
 
 // ExcessInputs returns inputs of ended runs that have to make room. They are those of callers that are short, the
 // oldest first, as many as end that.
-func (x *Index) ExcessInputs(short func(all, caller int64) bool) []EndedInput {
+func (x *Payloads) ExcessInputs(short func(all, caller int64) bool) []EndedInput {
 	return read(x.p, func(f *reducer) (out []EndedInput) {
 		all, of := f.payloads.bytes, map[string]int64{}
 		for _, s := range f.payloads.of {
@@ -149,19 +152,9 @@ func (x *Index) ExcessInputs(short func(all, caller int64) bool) []EndedInput {
 	})
 }
 
-// ForgetInput notes that an ended run's input is not kept any more.
-func (x *Index) ForgetInput(id string) {
-	x.p.changing(func(f *reducer) {
-		if r := f.run(id); r != nil && r.live == nil {
-			f.payloads.removeInput(r)
-			f.dirty.add(r)
-		}
-	})
-}
-
 // ForgetInputs notes which inputs of ended runs are not kept any more. kept reports what was there, at a time when the
 // records up to seq had been applied.
-func (x *Index) ForgetInputs(seq uint64, kept func(name string) bool) {
+func (x *Payloads) ForgetInputs(seq uint64, kept func(name string) bool) {
 	x.p.changing(func(f *reducer) {
 		for r, s := range f.payloads.of {
 			if s.Input != "" && r.live == nil && r.Full <= seq && !kept(s.Input) {

@@ -28,7 +28,7 @@ func TestStoredBytesFollowTheRecords(t *testing.T) {
 	add("run_other", "ses_other", "", "a", 0, 7)
 	add("run_b", "ses_b", "", "b", 1000, 0)
 	add("run_none", "ses_none", "", "b", 0, 0)
-	x := &Index{&Projection{reducer: f}}
+	x := &Payloads{&Projection{reducer: f}}
 	is := func(when, caller, session string, want Stored) {
 		t.Helper()
 		if got := x.StoredBy(caller, session); got != want || x.StoredBytes() != want.All {

@@ -177,6 +177,7 @@ type Coordinator struct {
 type history struct {
 	*projection.Projection
 	*projection.Index
+	*projection.Payloads
 	*projection.ActiveRuns
 	*projection.Worklist
 	*projection.Overlay
@@ -189,6 +190,7 @@ type history struct {
 // wireHistory wires the read model.
 func wireHistory(c *Coordinator, p projection.Parts) {
 	h := &c.History
+	h.Payloads = p.Payloads
 	h.Projection, h.Index, h.ActiveRuns, h.Worklist, h.Overlay = p.Projection, p.Index, p.ActiveRuns, p.Worklist,
 		p.Overlay
 	h.Reader, h.Lists, h.Feed, h.Follower = p.Reader, p.Lists, p.Feed, p.Follower

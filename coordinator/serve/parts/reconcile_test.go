@@ -23,7 +23,7 @@ func TestEmptyProjectionDeletesNoBodies(t *testing.T) {
 	if _, err := blank.records.PutPayload(t.Context(), name, []byte("a body")); err != nil {
 		t.Fatal(err)
 	}
-	blank.retained.Sweep(t.Context(), time.Now().Add(time.Hour))
+	blank.retained.Payloads.Sweep(t.Context(), time.Now().Add(time.Hour))
 	if left := natstest.Payloads(t, b); len(left) != 1 {
 		t.Errorf("got %d payloads, want 1", len(left))
 	}

@@ -109,10 +109,10 @@ func (r removalAudit) Removed(runner string) {
 // wireRetention wires the retention of history.
 func wireRetention(c *Coordinator) {
 	c.retained = &retention.Controller{
-		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports, RunOf: runnerapi.RunOfPayload,
-		Stream:  c.guarded,
-		History: c.History,
-		Short:   c.payloads.Short,
+		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports,
+		Stream:   c.guarded,
+		History:  c.History,
+		Payloads: &retention.Payloads{Log: c.log, Stream: c.guarded, History: c.History, Short: c.payloads.Short},
 	}
 	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus}
 }

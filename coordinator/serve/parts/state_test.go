@@ -182,7 +182,7 @@ func TestASessionsStateIsNotSwept(t *testing.T) {
 	if f.c.History.Ended(a.Spec.ID) {
 		t.Fatal("the first run is still known")
 	}
-	f.c.retained.Sweep(t.Context(), time.Now().Add(time.Hour))
+	f.c.retained.Payloads.Sweep(t.Context(), time.Now().Add(time.Hour))
 	if all := natstest.Payloads(t, f.c.bus); all[name] == 0 || len(all) != 2 {
 		t.Errorf("left %v", all)
 	}

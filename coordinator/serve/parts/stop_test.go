@@ -115,11 +115,11 @@ func TestUnreferencedPayloadsAreDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.retained.Truncate(t.Context(), retention.Step)
-	c.retained.Sweep(t.Context(), time.Now().Add(-time.Hour))
+	c.retained.Payloads.Sweep(t.Context(), time.Now().Add(-time.Hour))
 	if all := payloads(t, c.bus); len(all) != 4 {
 		t.Errorf("what is young may be about to be named; left are %v", all)
 	}
-	c.retained.Sweep(t.Context(), time.Now().Add(time.Second))
+	c.retained.Payloads.Sweep(t.Context(), time.Now().Add(time.Second))
 	if all := payloads(t, c.bus); len(all) != 2 || all[newer.RunID] == 0 || all[open.RunID] == 0 {
 		t.Errorf("left are %v", all)
 	}
