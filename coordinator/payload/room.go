@@ -39,6 +39,8 @@ type Room struct {
 	state   bus.State // as last read
 	since   int64     // bytes admitted after that
 	uploads map[string]upload
+	refused int64 // bytes of the largest payload that was refused in the last minute
+	at      time.Time
 }
 
 // upload is a payload that is being stored, or that no record of the projection names yet.
@@ -118,6 +120,10 @@ func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) i
 	more := bytes - before
 	if limit > 0 && more > 0 {
 		if err := r.check(o, name, bytes, part(limit)); err != nil {
+			if time.Since(r.at) > time.Minute {
+				r.refused = 0
+			}
+			r.refused, r.at = max(r.refused, bytes), time.Now()
 			if r.Wake != nil {
 				r.Wake()
 			}
@@ -205,12 +211,15 @@ func (u use) full(bytes int64) error {
 const retryAfter = 30 * time.Second
 
 // Short reports whether a caller holds so much that the inputs of its ended runs have to go: three quarters of what is
-// free.
+// free, or so much that it would be refused what was refused in the last minute.
 func (r *Room) Short(all, caller int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	room := inputRoom(r.state.MaxBytes)
 	all = max(all, int64(r.state.Bytes))
+	if room > 0 && time.Since(r.at) < time.Minute && !share.Free(room, all+r.refused, caller, r.refused) {
+		return true
+	}
 	return room > 0 && caller > (room-all)/4*3
 }
 

@@ -66,7 +66,8 @@ func New(records interface {
 	reader := &Reader{p: p, records: records, fresh: w}
 	lists := &Lists{p: p, fresh: w, reader: reader, stride: stride, searchTime: searchTime}
 	return Parts{
-		Projection: p, Index: &Index{p}, Payloads: &Payloads{p}, ActiveRuns: &ActiveRuns{p}, Worklist: &Worklist{p}, Overlay: &Overlay{p},
+		Projection: p, Index: &Index{p}, Payloads: &Payloads{p},
+		ActiveRuns: &ActiveRuns{p}, Worklist: &Worklist{p}, Overlay: &Overlay{p},
 		Reader: reader, Lists: lists,
 		Feed: &Feed{p: p, records: records, fresh: w, reader: reader, lists: lists, key: cfg.Key}, Follower: w,
 	}
