@@ -210,8 +210,8 @@ func (u use) full(bytes int64) error {
 // retryAfter is when a refused payload may be sent again: inputs of ended runs may be removed meanwhile.
 const retryAfter = 30 * time.Second
 
-// Short reports whether a caller holds so much that the inputs of its ended runs have to go: three quarters of what is
-// free, or so much that it would be refused what was refused in the last minute.
+// Short reports whether a caller holds so much that the inputs of its ended runs have to go. That is more than three
+// quarters of what is free, or so much that it would be refused what was refused in the last minute.
 func (r *Room) Short(all, caller int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,6 +53,7 @@ const (
 type history struct {
 	*projection.Projection
 	*projection.Index
+	*projection.Payloads
 	*projection.ActiveRuns
 	*projection.Worklist
 	*projection.Overlay
@@ -63,7 +64,8 @@ type history struct {
 }
 
 func historyOf(p projection.Parts) history {
-	return history{p.Projection, p.Index, p.ActiveRuns, p.Worklist, p.Overlay, p.Reader, p.Lists, p.Feed, p.Follower}
+	return history{p.Projection, p.Index, p.Payloads, p.ActiveRuns, p.Worklist, p.Overlay, p.Reader, p.Lists, p.Feed,
+		p.Follower}
 }
 
 // coordinator is one coordinator process: the product's parts, wired to simulated ones.
@@ -95,6 +97,7 @@ type fixed struct{}
 func (fixed) Now() int                   { return run.Version }
 func (fixed) Of(a projection.Active) int { return run.Version }
 func (fixed) Advertised() int            { return run.Version }
+func (fixed) Returns() bool              { return true }
 
 // catalog has the agents of every deployment.
 type catalog map[string]*agents.Resolved
@@ -317,7 +320,8 @@ func (c *coordinator) wire(log *slog.Logger) {
 			*lease.Controller
 		}{h, c.leases}})
 	retained := &retention.Controller{Log: log, Keep: keptRuns, Old: retentionTime, Reported: retentionTime / 2,
-		RunOf: runnerapi.RunOfPayload, Stream: careful, History: h}
+		Stream: careful, History: h, Payloads: &retention.Payloads{Log: log, Stream: careful, History: h,
+			Short: (&payload.Room{}).Short}}
 	evidence := struct {
 		*client
 		*lease.Heartbeats
