@@ -45,6 +45,8 @@ type Caller struct {
 	Scope   Scope  // of its API token; a session has none
 	Session string // of its session token; empty: it has none
 	Run     string // of its session token
+	Tree    string // the session at the top of that session's tree
+	Address string // where the request comes from, if no token was required
 
 	Expires time.Time // of its API token; zero: never
 	Login   Pass      // the browser login that stands for the token; zero: it sent the token itself
@@ -67,6 +69,17 @@ func SessionCaller(id string) Caller { return Caller{Session: id, key: "session:
 
 // KeyScope separates the idempotency keys of callers.
 func (c Caller) KeyScope() string { return c.key }
+
+// Owner is whose share the caller's requests count to: its token's, its session's tree's, or its address's.
+func (c Caller) Owner() string {
+	switch {
+	case c.Session != "":
+		return "tree:" + c.Tree
+	case c.Name == "":
+		return "address:" + c.Address
+	}
+	return c.key
+}
 
 // RequireScope refuses an API token with a smaller scope. Sessions have no scope and pass.
 func (c Caller) RequireScope(s Scope) error {

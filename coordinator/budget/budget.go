@@ -7,12 +7,11 @@ import (
 	"context"
 	"math"
 	"runtime/debug"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"ao/shared/fault"
+	"ao/shared/share"
 )
 
 // Small is the largest body that may use the reserve, in bytes.
@@ -48,57 +47,25 @@ func NewMemory(bytes, largest int64) *Memory {
 // answerFactor is how often a large body is in memory while it is answered: its parts, the document, the answer.
 const answerFactor = 3
 
-// Budget is a number of bytes that may be in use at a time.
+// Budget is a number of bytes that may be in use at a time. No caller has more than half.
 type Budget struct {
-	limit, reserve int64
-
-	mu          sync.Mutex
-	main        used
-	reserveUsed used      // of the reserve
-	queue       []*waiter // in the order in which they are served
-}
-
-// waiter is an account that waits for n more bytes.
-type waiter struct {
-	a     *Account
-	n     int64
-	ready chan struct{} // closed when it has them
-}
-
-// used counts what is taken, by all and by each caller.
-type used struct {
-	sum int64
-	of  map[string]int64
-}
-
-func (u *used) add(who string, n int64) {
-	u.sum += n
-	u.of[who] += n
-	if u.of[who] == 0 {
-		delete(u.of, who)
-	}
-}
-
-// fits reports whether n more bytes leave room for others: no caller has more than half.
-func (u *used) fits(who string, n, most int64) bool {
-	return u.sum+n <= most && u.of[who]+n <= most/2
+	large *share.Pool
+	small *share.Pool // the reserve for small bodies
 }
 
 // New returns a budget. Its reserve for small bodies is an eighth more.
 func New(most int64) *Budget {
-	return &Budget{limit: most, reserve: max(most/8, 16*Small), main: used{of: map[string]int64{}},
-		reserveUsed: used{of: map[string]int64{}}}
+	return &Budget{share.New(most, share.Half), share.New(max(most/8, 16*Small), share.Half)}
 }
 
 // Account is what one request has taken of a budget. A nil Account and the zero value have no limits.
 type Account struct {
-	b         *Budget
-	who       string
-	held      int64
-	inReserve bool // all of it is from the reserve
+	b   *Budget
+	who string
 
-	used atomic.Bool // something was taken: most requests have nothing to give back
-	over atomic.Bool // the request has ended: later reads for it are not counted
+	mu           sync.Mutex
+	large, small int64 // taken of each pool
+	over         bool  // the request has ended: later reads for it are not counted
 }
 
 // Open returns an account for a caller.
@@ -123,165 +90,80 @@ func (a *Account) Take(n int64) error {
 	if !a.limits() {
 		return nil
 	}
-	return a.b.take(a, n)
-}
-
-// take is Take for an account of this budget.
-func (b *Budget) take(a *Account, n int64) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !a.take(n, true) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.over:
+	case a.b.large.Take(a.who, n):
+		a.large += n
+	case a.takeSmall(n):
+	default:
 		return errFull
 	}
 	return nil
 }
 
-// take takes n more bytes; large: not only from the reserve. The caller holds the budget's mu.
-func (a *Account) take(n int64, large bool) bool {
-	b := a.b
-	a.used.Store(true) // before over is read: Close does it the other way round, so that one of the two sees the other
-	if a.over.Load() {
-		return true
-	}
-	all := a.held + n
-	switch {
-	case large && b.main.fits(a.who, a.asks(n), b.limit):
-		b.move(a, all, false)
-	case all <= Small && (a.inReserve && b.reserveUsed.fits(a.who, n, b.reserve) || !a.inReserve &&
-		b.reserveUsed.fits(a.who, all, b.reserve)):
-		b.move(a, all, true)
-	default:
+// takeSmall takes n more bytes from the reserve, if all that the account has is small. The caller holds mu.
+func (a *Account) takeSmall(n int64) bool {
+	if a.large+a.small+n > Small || !a.b.small.Take(a.who, n) {
 		return false
 	}
+	a.small += n
 	return true
 }
 
-// asks returns how much of the room for large bodies n more bytes take. All that the account has leaves the reserve for
-// it.
-func (a *Account) asks(n int64) int64 {
-	if a.inReserve {
-		return a.held + n
-	}
-	return n
-}
-
-// move makes an account hold all bytes, either all from the reserve or none.
-func (b *Budget) move(a *Account, all int64, inReserve bool) {
-	b.part(a.inReserve).add(a.who, -a.held)
-	b.part(inReserve).add(a.who, all)
-	a.held, a.inReserve = all, inReserve
-}
-
-func (b *Budget) part(inReserve bool) *used {
-	if inReserve {
-		return &b.reserveUsed
-	}
-	return &b.main
-}
-
-// Wait is Take for callers that can wait, for at most most. More than a caller's share gets the whole share.
-// Waiters are served in order, so that small bodies do not overtake a large one for ever.
+// Wait is Take for callers that can wait, for at most most. More than a caller's share gets the whole share. Small
+// bodies use the reserve first. The rest are served in order, so that these do not overtake a large one for ever.
 func (a *Account) Wait(ctx context.Context, n int64, most time.Duration) error {
 	if !a.limits() {
 		return nil
 	}
-	w := a.b.enqueue(a, n)
-	if w == nil {
+	a.mu.Lock()
+	n = min(n, max(a.b.large.Room()/2-a.large, 0))
+	done := a.over || a.takeSmall(n)
+	a.mu.Unlock()
+	if done {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	select {
-	case <-w.ready:
-	case <-ctx.Done():
+	if a.b.large.Wait(ctx, a.who, n) != nil {
+		return errFull
 	}
-	return a.b.dequeue(w)
-}
-
-// enqueue takes n more bytes, or returns a waiter for them. Nil: the account has them.
-func (b *Budget) enqueue(a *Account, n int64) *waiter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n = min(n, max(b.limit/2-a.held, 0))
-	if len(b.queue) == 0 && a.take(n, true) {
-		return nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.large += n
+	if a.over {
+		a.empty()
 	}
-	w := &waiter{a: a, n: n, ready: make(chan struct{})}
-	b.queue = append(b.queue, w)
-	b.serve()
-	if w.served() {
-		return nil
-	}
-	return w
-}
-
-// dequeue ends a wait. The error says that the bytes were not obtained.
-func (b *Budget) dequeue(w *waiter) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if w.served() {
-		return nil
-	}
-	b.queue = slices.DeleteFunc(b.queue, func(other *waiter) bool { return other == w })
-	b.serve() // those it kept back
-	return errFull
-}
-
-func (w *waiter) served() bool {
-	select {
-	case <-w.ready:
-		return true
-	default:
-		return false
-	}
-}
-
-// serve serves waiters in order. One that finds too little room for large bodies keeps it from all behind it. One that
-// has used up its share keeps it from its own caller only. The caller holds the budget's mu.
-func (b *Budget) serve() {
-	full, spent := false, map[string]bool{}
-	b.queue = slices.DeleteFunc(b.queue, func(w *waiter) bool {
-		a := w.a
-		if a.take(w.n, !full && !spent[a.who]) {
-			close(w.ready)
-			return true
-		}
-		if b.main.of[a.who]+a.asks(w.n) > b.limit/2 {
-			spent[a.who] = true
-		} else {
-			full = true
-		}
-		return false
-	})
+	return nil
 }
 
 // Close gives everything back at the end of the request.
-func (a *Account) Close() {
-	if a.limits() {
-		a.over.Store(true)
-		a.Empty()
-	}
-}
+func (a *Account) Close() { a.end(true) }
 
 // Empty gives everything back. The account can be used again.
-func (a *Account) Empty() {
-	if !a.limits() || !a.used.Load() {
+func (a *Account) Empty() { a.end(false) }
+
+func (a *Account) end(over bool) {
+	if !a.limits() {
 		return
 	}
-	a.b.empty(a)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over = a.over || over
+	a.empty()
 }
 
-// empty gives back all that an account has.
-func (b *Budget) empty(a *Account) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if a.held == 0 {
-		return
+// empty gives everything back. The caller holds mu.
+func (a *Account) empty() {
+	if a.large != 0 {
+		a.b.large.Give(a.who, a.large)
 	}
-	b.move(a, 0, false)
-	if len(b.queue) > 0 {
-		b.serve()
+	if a.small != 0 {
+		a.b.small.Give(a.who, a.small)
 	}
+	a.large, a.small = 0, 0
 }
 
 type answersKey struct{}

@@ -21,12 +21,14 @@ type guard struct {
 	secure   bool // cookies are sent over TLS only
 	runs     Runs
 	sessions Sessions
+	history  History
 }
 
 // authorize authenticates the caller and checks the route's rule, before anything else of the request is read.
 func (a *guard) authorize(g *gin.Context) error {
 	rule := access.RuleOf(g.Request.Method, g.FullPath())
 	if rule.Scope == access.Open {
+		exchangeOf(g).who.Address = addressOf(g.Request.RemoteAddr)
 		return nil
 	}
 	who, err := a.identify(g.Request)
@@ -74,9 +76,12 @@ func (a *guard) identify(r *http.Request) (access.Caller, error) {
 		}
 		who := access.SessionCaller(session)
 		who.Run, _, _ = runnerapi.ReadSessionToken(token)
+		who.Tree = a.history.Top(session)
 		return who, nil
 	case a.tokens == nil:
-		return access.Unauthenticated, nil
+		who := access.Unauthenticated
+		who.Address = addressOf(r.RemoteAddr)
+		return who, nil
 	case err != nil:
 		return access.Caller{}, err
 	case token == "":

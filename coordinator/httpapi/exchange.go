@@ -47,7 +47,7 @@ func newExchange(g *gin.Context) *exchange {
 
 // setMemory gives a request its memory account, once the caller is known.
 func (x *exchange) setMemory(m *budget.Memory) {
-	who := x.who.KeyScope()
+	who := x.who.Owner()
 	x.body.Begin(m.Requests, who)
 	x.work.Begin(m.Work, who)
 	x.Answer.Begin(m.Answers, who)

@@ -36,7 +36,7 @@ var exports = map[string]export{
 const (
 	exportRows   = 100_000 // rows of one answer
 	exportPage   = 500     // rows that are read and sent at once
-	exportAtOnce = 2       // exports in progress; others wait
+	exportAtOnce = 4       // exports in progress, half of them of one caller; others wait
 )
 
 // export answers with all matching runs, the newest first. Each page is sent before the next is read.
@@ -48,7 +48,7 @@ func (a *runsAPI) export(g *gin.Context, q request, as export) (any, error) {
 		return nil, err
 	}
 	ctx := g.Request.Context()
-	release, err := a.exports.take(ctx, caller(g))
+	release, err := a.exports.reserve(ctx, caller(g))
 	if err != nil {
 		return nil, err
 	}

@@ -59,12 +59,13 @@ type nowhere struct{ Positions }
 
 func (nowhere) Position() uint64 { return 0 }
 
-// TestExportsQueueBriefly: a slow reader keeps others from their exports, but does not keep them waiting.
-func TestExportsQueueBriefly(t *testing.T) {
+// TestExportsLeaveOthersTheirShare: a slow reader gets half of the exports at once. Then it waits briefly, and another
+// is not kept out.
+func TestExportsLeaveOthersTheirShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &runsAPI{exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)}
-		for range exportAtOnce {
-			if _, err := a.exports.take(t.Context(), access.Unauthenticated); err != nil {
+		a := &runsAPI{exports: newExports()}
+		for range exportAtOnce / 2 {
+			if _, err := a.exports.reserve(t.Context(), access.Unauthenticated); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -72,8 +73,11 @@ func TestExportsQueueBriefly(t *testing.T) {
 		g.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/runs?format=csv", nil)
 		began := time.Now()
 		_, err := a.export(g, request{query: query{values: url.Values{}}}, exports[formatCSV])
-		if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || time.Since(began) != slotTimeout {
+		if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || time.Since(began) != placeTimeout {
 			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if _, err := a.exports.reserve(t.Context(), access.SessionCaller("another")); err != nil {
+			t.Errorf("another's export: %v", err)
 		}
 	})
 }

@@ -55,6 +55,7 @@ type Config struct {
 	Memory     *budget.Memory // for bodies, default budget.For
 	Trail      Trail
 	Settings   []config.EffectiveSetting
+	Requests   int           // most in progress, default 8192
 	Streams    int           // most live streams, default 256
 	KeepAlive  time.Duration // interval of comments on a quiet stream, default 15 s
 	Log        *slog.Logger  // default slog.Default()
@@ -70,6 +71,7 @@ const BodyOverhead = 1 << 20
 
 func (c Config) withDefaults() Config {
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
+	c.Requests = cmp.Or(c.Requests, 8192)
 	c.Streams = cmp.Or(c.Streams, 256)
 	c.KeepAlive = cmp.Or(c.KeepAlive, 15*time.Second)
 	c.Log = cmp.Or(c.Log, slog.Default())
@@ -81,23 +83,24 @@ func (c Config) withDefaults() Config {
 
 // API answers HTTP requests for one coordinator.
 type API struct {
-	engine      *gin.Engine
-	routes      []route
-	middleware  *middleware
-	streamLimit *streamLimiter // of live streams
-	ends        *shutdown
+	engine     *gin.Engine
+	routes     []route
+	middleware *middleware
+	streams    *places // live ones
+	ends       *shutdown
 }
 
 // New makes the API of a coordinator.
 func New(cfg Config) *API {
 	cfg = cfg.withDefaults()
-	a := &API{streamLimit: newSeats(cfg.Streams), ends: newEnds()}
+	a := &API{streams: newStreams(cfg.Streams), ends: newEnds()}
 	audited := &recorder{to: cfg.Audit}
 	answers := &answers{audit: audited, log: cfg.Log}
-	guard := &guard{tokens: cfg.Tokens, logins: cfg.Logins, secure: cfg.Secure, runs: cfg.Runs, sessions: cfg.Sessions}
+	guard := &guard{tokens: cfg.Tokens, logins: cfg.Logins, secure: cfg.Secure, runs: cfg.Runs, sessions: cfg.Sessions,
+		history: cfg.History}
 	a.middleware = &middleware{
 		anyHost: cfg.AnyHost, host: cfg.Host, public: cfg.Public, prefix: "req-" + rand.Text()[:8] + "-",
-		guard: guard, memory: cfg.Memory, trace: cfg.Trace, audit: audited, answers: answers, log: cfg.Log,
+		guard: guard, places: newRequests(cfg.Requests), memory: cfg.Memory, trace: cfg.Trace, audit: audited, answers: answers, log: cfg.Log,
 	}
 	a.middleware.meter = newMeter(cfg.Metrics, a.Open) // not behind the middleware's limits
 	h := a.handlers(cfg, guard, audited)
@@ -110,17 +113,17 @@ func New(cfg Config) *API {
 
 // handlers makes the handlers of each noun.
 func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
-	streams := &streamsAPI{cfg.History, cfg.Runs, guard, a.streamLimit, a.ends, cfg.KeepAlive, cfg.Log}
+	streams := &streamsAPI{cfg.History, cfg.Runs, guard, a.streams, a.ends, cfg.KeepAlive, cfg.Log}
 	mcp := mcpapi.New(mcpapi.Config{
 		Runs: cfg.Runs, Sessions: cfg.Sessions, Agents: cfg.Agents, Schemas: cfg.Schemas, History: cfg.History,
-		Waiting: a.ends.waiting, ReserveStream: a.streamLimit.reserve, KeepAlive: cfg.KeepAlive, Audit: cfg.Audit,
+		Waiting: a.ends.waiting, ReserveStream: a.streams.reserve, KeepAlive: cfg.KeepAlive, Audit: cfg.Audit,
 		Log: cfg.Log,
 	})
 	return handlers{
 		login:   newLoginAPI(guard),
 		service: &serviceAPI{readiness: cfg.Ready, refused: cfg.Refused, registry: cfg.Metrics, inForce: cfg.Settings},
 		runs: &runsAPI{runs: cfg.Runs, more: cfg.Bulk, sessions: cfg.Sessions, streams: streams, audit: audited,
-			ends: a.ends, exports: newSlots("exports are being read", exportAtOnce, exportAtOnce)},
+			ends: a.ends, exports: newExports()},
 		bulk:      &bulkAPI{cfg.Bulk, audited},
 		callbacks: cfg.Callbacks,
 		sessions:  &sessionsAPI{cfg.Sessions, audited},
@@ -128,11 +131,10 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		agents:    &agentsAPI{cfg.Agents, cfg.Drafts, audited},
 		drafts:    &draftsAPI{cfg.Drafts},
 		schemas:   &schemasAPI{cfg.Schemas, audited},
-		previews: &previewAPI{cfg.Previews, newSlots("schemas are being validated", maxValidations,
-			maxOwnValidations)},
-		runners: &runnersAPI{cfg.Runners, cfg.NATSURL, audited},
-		insight: &insightAPI{cfg.Insight, cfg.Doctor, cfg.Trail, make(chan struct{}, 1)},
-		mcp:     &mcpAPI{mcp, audited},
+		previews:  &previewAPI{cfg.Previews, newValidations()},
+		runners:   &runnersAPI{cfg.Runners, cfg.NATSURL, audited},
+		insight:   &insightAPI{cfg.Insight, cfg.Doctor, cfg.Trail, make(chan struct{}, 1)},
+		mcp:       &mcpAPI{mcp, audited},
 	}
 }
 
@@ -171,5 +173,5 @@ func (a *API) Drain(grace time.Duration) { a.ends.drain(grace) }
 
 // Open returns the requests in progress, and how many of them are live streams.
 func (a *API) Open() (requests, streams int64) {
-	return a.middleware.open.Load(), a.streamLimit.taken()
+	return a.middleware.open.Load(), a.streams.Taken()
 }

@@ -113,6 +113,7 @@ type Trail interface {
 type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
 	Active(id string) (projection.Active, bool)
+	Top(session string) string // of its tree
 	Stream(ctx context.Context, session, after string, emit func(projection.Item) error) error
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 }

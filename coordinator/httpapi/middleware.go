@@ -29,6 +29,7 @@ type middleware struct {
 	host, public string // our own names, beside loopback
 
 	guard   *guard
+	places  *requests
 	memory  *budget.Memory
 	trace   *trace.Tracer // nil: no spans
 	meter   *meter
@@ -83,6 +84,12 @@ func (d *middleware) handle(g *gin.Context) {
 	}
 	if err == nil {
 		err = d.guard.authorize(g)
+	}
+	if err == nil {
+		var leave func()
+		if leave, err = d.places.enter(g); err == nil {
+			defer leave()
+		}
 	}
 	x.setMemory(d.memory)
 	if g.Request.ContentLength != 0 && (err != nil || g.FullPath() == "") { // the body was not read

@@ -15,11 +15,11 @@ var (
 // previewAPI serves previews of definitions.
 type previewAPI struct {
 	previews    Previews
-	validations *slots
+	validations *places
 }
 
 func (a *previewAPI) schema(g *gin.Context, q request) (any, error) {
-	release, err := a.validations.take(g.Request.Context(), caller(g))
+	release, err := a.validations.reserve(g.Request.Context(), caller(g))
 	if err != nil {
 		return nil, err
 	}

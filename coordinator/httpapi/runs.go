@@ -27,7 +27,7 @@ type runsAPI struct {
 	streams  *streamsAPI // for readers of a sync run's events
 	audit    *recorder
 	ends     *shutdown
-	exports  *slots // of exports in progress
+	exports  *places // of exports in progress
 }
 
 // Limits of waiting for the end of a run, in seconds.

@@ -22,7 +22,7 @@ type streamsAPI struct {
 	history History
 	runs    Runs
 	guard   *guard // asked at every comment whether the token is still valid
-	limit   *streamLimiter
+	limit   *places
 	ends    *shutdown
 	beat    time.Duration
 	log     *slog.Logger
@@ -135,7 +135,7 @@ func (a *streamsAPI) watch(g *gin.Context, q request) (any, error) {
 
 // reserve reserves a seat for the caller's stream.
 func (a *streamsAPI) reserve(g *gin.Context) (leave func(), err error) {
-	return a.limit.reserve(caller(g))
+	return a.limit.reserve(g.Request.Context(), caller(g))
 }
 
 // Events of a sync run's stream beside `event`: first accepted, last result, or timeout.

@@ -94,7 +94,7 @@ type Config struct {
 	Log       *slog.Logger    // default slog.Default()
 
 	// ReserveStream is asked before a run's events are followed; an error: they are not. Default: always allowed.
-	ReserveStream func(access.Caller) (leave func(), err error)
+	ReserveStream func(context.Context, access.Caller) (leave func(), err error)
 }
 
 // Flush sends what was written.

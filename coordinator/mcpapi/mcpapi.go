@@ -34,7 +34,7 @@ func New(cfg Config) *API {
 		cfg.Waiting = context.Background()
 	}
 	if cfg.ReserveStream == nil {
-		cfg.ReserveStream = func(access.Caller) (func(), error) { return func() {}, nil }
+		cfg.ReserveStream = func(context.Context, access.Caller) (func(), error) { return func() {}, nil }
 	}
 	a := &API{cfg: cfg, log: cmp.Or(cfg.Log, slog.Default())}
 	server := mcp.NewServer(&mcp.Implementation{Name: "agent-orchestrator", Title: "Agent Orchestrator",

@@ -58,7 +58,7 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 			}
 		}
 	})
-	if leave, err := a.cfg.ReserveStream(x.who); err == nil {
+	if leave, err := a.cfg.ReserveStream(ctx, x.who); err == nil {
 		wg.Go(func() {
 			defer leave()
 			if err := a.follow(ctx, session, id, send); err != nil && ctx.Err() == nil {

@@ -341,7 +341,7 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		instead, anew string
 	}{
 		{row{}, "session turn live", "next"},
-		{live{}, "snap children", "prev next fresh in before behind since"},
+		{live{}, "snap children", "prev next fresh in before behind since caller tree"},
 		{session{}, "pending runs", "firstRow last lastEnded live open place placeBelow due"},
 		{binding{}, "", ""},
 		{webhook{}, "", "row to place"},
@@ -360,7 +360,7 @@ func TestCheckpointHasEveryField(t *testing.T) {
 			"evictedRuns evictedSessions head tail fresh pending dirty waiting claimed ended"},
 		{texts{}, "blocks", "last"},
 		{scanner{}, "", "names"},
-		{waitlists{}, "", "queues unqueued claimed"},
+		{waitlists{}, "", "queues unqueued claimed waits"},
 		{webhooks{}, "of", "tables scan hosts"},
 		{lateRecords{}, "all", ""},
 		{trees{}, "stopped suppressing parents", "tables below children stopping changed"},

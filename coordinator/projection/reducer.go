@@ -18,8 +18,7 @@ func newReducer(key func(string, int) string) *reducer {
 	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident][]*session{}, children: childIndex{},
 		parents: map[ident]ident{}, stopping: map[*row]bool{}, suppressing: map[*session][]*row{}}
 	return &reducer{
-		tables: t, key: key, scan: scan, late: &lateRecords{}, trees: below, waitlists: &waitlists{
-			queues: map[string]*waitlist{}},
+		tables: t, key: key, scan: scan, late: &lateRecords{}, trees: below, waitlists: newWaitlists(),
 		webhooks:  &webhooks{tables: t, scan: scan, of: map[*row]*webhook{}},
 		callbacks: &callbacks{tables: t, trees: below, reserved: map[ident]reservation{}},
 	}
@@ -80,6 +79,7 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		r.Webhook = webhookPending
 	}
 	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}}
+	f.noteOwners(r)
 	f.waitlists.unqueued.enter(r, m.Time.UnixNano())
 	f.runs[id] = r
 	f.payloads.input(r, s)
@@ -95,6 +95,11 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	ch.Applied = true
 	ch.identify(r)
 	return r
+}
+
+// noteOwners notes whose shares a run counts to while it waits.
+func (f *reducer) noteOwners(r *row) {
+	r.live.caller, r.live.tree = r.live.snap.Spec.Caller, f.trees.top(r.session.sessionID())
 }
 
 // link appends a row to its session's runs and, if it is open, to the open runs.

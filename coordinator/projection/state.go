@@ -166,6 +166,7 @@ type waitlist struct {
 	queue       string
 	n           int
 	first, last *row
+	waits       *waits // that its runs count to; nil: they do not wait
 }
 
 // waitlists are all of them.
@@ -173,6 +174,7 @@ type waitlists struct {
 	queues   map[string]*waitlist // by task queue
 	unqueued waitlist             // runs that are not queued
 	claimed  waitlist             // claimed runs
+	waits    waits
 }
 
 // reservation is a run that another record carries, and that has none of its own yet.
@@ -261,6 +263,8 @@ type live struct {
 	in             *waitlist // the waitlist it is in, its neighbours there, and since when (nanoseconds since 1970)
 	before, behind *row
 	since          int64
+
+	caller, tree string // whose share it counts to while it waits: its caller's, and that of the session at the top
 
 	children []*row // of an unclaimed callback turn: what it reports
 }

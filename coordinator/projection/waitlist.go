@@ -13,6 +13,12 @@ import (
 // maxQueues is how many queues are remembered before empty ones are forgotten.
 const maxQueues = 1024
 
+func newWaitlists() *waitlists {
+	ls := &waitlists{queues: map[string]*waitlist{}, waits: waits{map[string]int{}, map[string]int{}}}
+	ls.unqueued.waits = &ls.waits
+	return ls
+}
+
 // enter appends a run.
 func (l *waitlist) enter(r *row, at int64) {
 	p := r.live
@@ -24,6 +30,9 @@ func (l *waitlist) enter(r *row, at int64) {
 	}
 	l.last = r
 	l.n++
+	if l.waits != nil {
+		l.waits.add(r, 1)
+	}
 }
 
 // leaveWaitlist removes a run from its waitlist.
@@ -40,6 +49,9 @@ func (r *row) leaveWaitlist() {
 		l.last = p.before
 	}
 	l.n--
+	if l.waits != nil {
+		l.waits.add(r, -1)
+	}
 	p.in, p.before, p.behind = nil, nil, nil
 }
 
@@ -57,16 +69,18 @@ func (ls *waitlists) queue(name string) *waitlist {
 	if len(ls.queues) >= maxQueues {
 		maps.DeleteFunc(ls.queues, func(_ string, l *waitlist) bool { return l.n == 0 })
 	}
-	l := &waitlist{queue: string([]byte(name))} // a copy, not a part of the subject
+	l := &waitlist{queue: string([]byte(name)), waits: &ls.waits} // a copy, not a part of the subject
 	ls.queues[l.queue] = l
 	return l
 }
 
-// rebuild puts the runs of a checkpoint into their waitlists, in the order in which they arrived there.
-func (ls *waitlists) rebuild(head *row) {
+// rebuildWaitlists puts the runs of a checkpoint into their waitlists, in the order in which they arrived there.
+func (f *reducer) rebuildWaitlists() {
 	came := func(r *row) uint64 { return max(r.live.snap.QueuedSeq, r.live.snap.ClaimSeq, r.First) }
 	var all []*row
-	for r := head; r != nil; r = r.live.next {
+	ls := f.waitlists
+	for r := f.head; r != nil; r = r.live.next {
+		f.noteOwners(r)
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(came(a), came(b)) })

@@ -3,6 +3,7 @@ package projection
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -11,14 +12,15 @@ import (
 )
 
 // waitlistRows returns the runs of each queue's waitlist and the claimed ones, in order. It leaves out the waitlists of
-// runs that are not queued, for a checkpoint does not keep when an attempt failed.
+// runs that are not queued, for a checkpoint does not keep when an attempt failed. Trees are left out too: a session's
+// record may come before that of its parent.
 func waitlistRows(f *reducer) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(f.waitlists.queues)) {
 		if f.waitlists.queues[name].n > 0 {
 			all = append(all, fmt.Sprint("queue ", name, f.waitlists.queues[name].in()))
 		}
 	}
-	return append(all, fmt.Sprint("underway ", f.waitlists.claimed.in()))
+	return append(all, fmt.Sprint("underway ", f.waitlists.claimed.in()), fmt.Sprint("waits ", f.waitlists.waits.callers))
 }
 
 // in are the runs in a line, by the sequences of their first records.
@@ -32,7 +34,7 @@ func (l *waitlist) in() (all []uint64) {
 // lined checks that every run that has not ended is in the waitlist that it belongs in, and in no other.
 func lined(t *testing.T, f *reducer) {
 	t.Helper()
-	n := 0
+	n, counted := 0, waits{map[string]int{}, map[string]int{}}
 	for name, l := range f.waitlists.queues {
 		if l.queue != name {
 			t.Fatalf("the line of %q calls itself %q", name, l.queue)
@@ -52,12 +54,17 @@ func lined(t *testing.T, f *reducer) {
 				(a.Claim != nil) != (l == &f.waitlists.claimed) {
 				t.Fatalf("run %s (queue %q, claimed %t) is in waitlist %q", r.runID(), a.Queue, a.Claim != nil, l.queue)
 			}
-			length++
+			if length++; a.Claim == nil {
+				counted.add(r, 1)
+			}
 		}
 		if l.last != before || l.n != length {
 			t.Fatalf("line %q says that it has %d runs, it has %d", l.queue, l.n, length)
 		}
 		n += length
+	}
+	if !reflect.DeepEqual(counted, f.waitlists.waits) {
+		t.Fatalf("shares of waiting runs are %v, counted %v", f.waitlists.waits, counted)
 	}
 	if n != f.waiting+f.claimed {
 		t.Fatalf("%d runs are in waitlists, %d have not ended", n, f.waiting+f.claimed)

@@ -140,7 +140,7 @@ type planHistory interface {
 
 // readHistory is the part of the history that readers see.
 type readHistory interface {
-	Counts() (waiting, begun, ended int)
+	Waiting(caller, session string) projection.Waiting
 	InStoppedTree(session string) bool // runs below it are stopped at once, as far as the projection knows
 	Open(session string) []projection.Active
 	Get(ctx context.Context, id string) (run.Run, error)

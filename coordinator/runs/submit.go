@@ -15,6 +15,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/share"
 	"ao/shared/trace"
 )
 
@@ -76,9 +77,9 @@ func (plain) WaitMode(body []byte) (mode string, seconds *int, err error) {
 
 // Check reads a body and makes every check. It first refuses where too many runs wait.
 func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, error) {
-	if waiting, _, _ := r.History.Counts(); waiting+int(r.submitting.Load()) >= r.Limits.Waiting {
-		return nil, fault.Newf(fault.Busy, "%d runs are waiting, the maximum (AO_MAX_PENDING); try again "+
-			"later", waiting).After(2 * time.Second)
+	caller := callerOf(r.History, scope)
+	if err := r.admit(caller, ""); err != nil { // before the body is read
+		return nil, err
 	}
 	if err := r.CheckDisk(); err != nil {
 		return nil, err
@@ -88,10 +89,43 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 		return nil, err
 	}
 	p, err := r.Plans.Plan(ctx, req)
-	if err == nil {
-		p.Spec.Caller = callerOf(r.History, scope)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	p.Spec.Caller = caller
+	return p, r.admit(caller, p.tree())
+}
+
+// tree returns a session of the tree that the run will be in; empty: it begins one.
+func (p *Plan) tree() string {
+	if p.Spec.Type == run.Resume {
+		return p.Spec.SessionID
+	}
+	return p.Spec.Parent
+}
+
+// admit refuses a run where too many wait. A caller may have as many as are free, and a session's tree as many as are
+// free of its caller's share.
+func (r *Service) admit(caller, session string) error {
+	w := r.History.Waiting(caller, session)
+	room, all := int64(r.Limits.Waiting), int64(w.All)+r.submitting.Load()
+	of, tree := int64(w.Caller), int64(w.Tree)
+	busy := func(format string, args ...any) *fault.Fault {
+		return fault.Newf(fault.Busy, format, args...).After(2 * time.Second)
+	}
+	switch {
+	case all >= room:
+		return busy("%d runs are waiting, the maximum (AO_MAX_PENDING); try again later", all)
+	case !share.Free(room, all, of, 1):
+		return busy("your share is used up: %d of your runs wait, and %d of %d places are free "+
+			"(AO_MAX_PENDING); a caller may have as many as are free. Wait until some are claimed, or stop some", of,
+			room-all, room).With("share", string(share.Token))
+	case session != "" && !share.Free(room-all, of, tree, 1):
+		return busy("the share of this session's tree is used up: %d of its runs wait, and %d places are "+
+			"left for its caller (AO_MAX_PENDING); a tree may have as many as are left. Wait until some are claimed, "+
+			"or stop some", tree, room-all-of).With("share", string(share.Tree))
+	}
+	return nil
 }
 
 // Place stores a plan under these ids. sessionID is used where the plan has no session yet.

@@ -252,7 +252,7 @@ func TestInterruptedBulkRetryCanBeRepeated(t *testing.T) {
 	}{{"with a key", []string{"Idempotency-Key: k"}}, {"without", nil}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, func(c *serve.Config) { c.Coordinator.MaxPending = 2 })
+			s := start(t, func(c *serve.Config) { c.Coordinator.MaxPending = 4 })
 			gate := make(chan struct{})
 			var blocked atomic.Bool
 			free := sync.OnceFunc(func() { close(gate) })

@@ -94,7 +94,7 @@ func TestConnectionsHaveALimit(t *testing.T) {
 			t.Errorf("all wait: /health: %d %s %v", status, body, err)
 		}
 		status, body, err := s.anew("/runs/" + acc.RunID)
-		if status != 503 || !strings.Contains(body, `"error":"unavailable"`) {
+		if status != 429 || !strings.Contains(body, `"error":"too_many_requests"`) {
 			t.Errorf("all wait: %d %s %v", status, body, err)
 		}
 	}

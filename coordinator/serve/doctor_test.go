@@ -152,8 +152,7 @@ func TestRunnerFindings(t *testing.T) {
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	s.finds("queues", health.Warn, "autonomous._._")
 	s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	s.submit(`{"agent_name":"plain","prompt":"x"}`)
-	s.finds("waiting", health.Warn, "3 runs wait, of at most 4")
+	s.finds("waiting", health.Warn, "2 runs wait, of at most 4")
 
 	r := thinker("late")
 	r.Identity.ExecutorType = run.Procedural // takes none of them

@@ -211,7 +211,7 @@ func TestRequestIDs(t *testing.T) {
 // TestTooManyPendingRuns: back-pressure is 429 with Retry-After.
 func TestTooManyPendingRuns(t *testing.T) {
 	t.Parallel()
-	s := start(t, func(c *serve.Config) { c.Coordinator = parts.Config{MaxPending: 2} })
+	s := start(t, func(c *serve.Config) { c.Coordinator = parts.Config{MaxPending: 4} })
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	first := s.submit(`{"agent_name":"plain","prompt":"x"}`)
 	second := s.submit(`{"agent_name":"plain","prompt":"x"}`)

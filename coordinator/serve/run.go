@@ -152,7 +152,8 @@ func (c *Config) listen(ctx context.Context, shown *certificate, opened *closers
 	secure, scheme := shown.config()
 	f := &front{log: c.Log, at: l.Addr(), open: open, shown: shown, scheme: scheme, served: make(chan error, 1)}
 	f.setReason("connecting to NATS")
-	f.server = httpserver.New(f, httpserver.Config{Connections: c.Connections, Always: "/health", Log: c.Log})
+	f.server = httpserver.New(f, httpserver.Config{Connections: c.Connections, Always: []string{"/health", "/ready"},
+		Log: c.Log})
 	opened.add(func() { f.server.Close() })
 	go func() { f.served <- f.server.Serve(httpserver.Listen(l, secure)) }()
 	return f, nil
@@ -245,6 +246,7 @@ func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomi
 	h.Previews, h.Drafts = co.Preview, co.Drafts
 	h.MaxPayload, h.Registries = co.MaxPayload, co.Registries
 	h.Memory = budget.NewMemory(c.BodyMemory, co.MaxPayload+httpapi.BodyOverhead)
+	h.Requests = httpserver.Requests(c.Connections)
 	h.Host, _, _ = net.SplitHostPort(c.HTTPAddr)
 	if u, err := url.Parse(c.PublicURL); err == nil {
 		h.Public = u.Hostname()

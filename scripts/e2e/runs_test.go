@@ -329,7 +329,7 @@ func TestRuns(t *testing.T) {
 	})
 
 	s.story("too many that wait", func(s *stack) {
-		small := s.another("AO_MAX_PENDING=3")
+		small := s.another("AO_MAX_PENDING=6")
 		for i := range 3 {
 			small.run(`{"agent_name":"plain","prompt":"x"}`)
 			small.until("it is counted", func() bool { return small.runs("status=pending") == i+1 })

@@ -56,7 +56,7 @@ var packageImports = []struct {
 		"ao/coordinator/highwater",
 		"ao/coordinator/logins", "ao/coordinator/record", "ao/coordinator/workerapi", "ao/coordinator/insight/..."}},
 	{"ao/coordinator/coordinatortest", []string{"ao/shared/...", "ao/nats/...", "ao/coordinator/..."}},
-	{"ao/coordinator/budget", []string{"ao/shared/fault"}},
+	{"ao/coordinator/budget", []string{"ao/shared/fault", "ao/shared/share"}},
 	{"ao/coordinator/agents", []string{"ao/shared/...", "ao/nats/bus", "ao/coordinator/agents/agentfile"}},
 	{"ao/coordinator/payload", []string{"ao/shared/...", "ao/nats/bus", "ao/nats/subject", "ao/coordinator/health",
 		"ao/coordinator/projection"}},

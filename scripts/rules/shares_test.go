@@ -14,7 +14,7 @@ import (
 const (
 	sharesBegin = "<!-- made from shared/share/table.go: AO_WRITE_DOCS=yes go test ./scripts/rules " +
 		"-run TestShares -->\n"
-	sharesEnd   = "<!-- end of the table of shares -->\n"
+	sharesEnd = "<!-- end of the table of shares -->\n"
 )
 
 // TestShares: security.md has the table of shares, and each of its rows names tests that exist.

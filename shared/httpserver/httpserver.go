@@ -15,8 +15,14 @@ import (
 // Config configures a server. Its zero value works.
 type Config struct {
 	Connections int          // maximum number; default defaultConnections
-	Always      string       // a path that is served even while too many requests are in progress
+	Always      []string     // paths that are served even while too many requests are in progress
 	Log         *slog.Logger // default slog.Default()
+}
+
+// Requests returns how many requests a server with so many connections (0: the default) handles at a time.
+func Requests(connections int) int {
+	most := max(cmp.Or(connections, defaultConnections()), minConnections)
+	return most - most/8
 }
 
 // headerBytes is the size limit of a request's first line and headers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -17,7 +18,7 @@ type limiter struct {
 	next   http.Handler
 	limit  int // connections
 	busy   int // of them with a request in progress
-	always string
+	always []string
 
 	mu      sync.Mutex
 	open    map[net.Conn]*conn
@@ -32,9 +33,9 @@ type conn struct {
 	closed     bool // by the limiter
 }
 
-func newLimiter(next http.Handler, most int, always string) *limiter {
+func newLimiter(next http.Handler, most int, always []string) *limiter {
 	most = max(most, minConnections)
-	l := &limiter{next: next, limit: most, busy: most - most/8, always: always, open: map[net.Conn]*conn{}}
+	l := &limiter{next: next, limit: most, busy: Requests(most), always: always, open: map[net.Conn]*conn{}}
 	l.waiting.prev, l.waiting.next = &l.waiting, &l.waiting
 	return l
 }
@@ -146,7 +147,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case closed:
 		panic(http.ErrAbortHandler)
-	case full && r.URL.Path != l.always:
+	case full && !slices.Contains(l.always, r.URL.Path):
 		w.Header().Set("Connection", "close")
 		w.Header().Set("Retry-After", "2")
 		writeRefusal(w, http.StatusServiceUnavailable, "unavailable",

@@ -48,14 +48,6 @@ func (r *Rate) Take(owner string, n int64) (ok bool, wait time.Duration) {
 	return true, 0
 }
 
-// Give takes back what an owner took in this window: it does not count.
-func (r *Rate) Give(owner string, n int64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w := r.window(owner, r.now())
-	w.n = max(w.n-n, 0)
-}
-
 // window returns an owner's window. The caller holds mu.
 func (r *Rate) window(owner string, now time.Time) *window {
 	w := r.of[owner]

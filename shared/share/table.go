@@ -11,8 +11,10 @@ const (
 	Worker    Owner = "worker"
 	Profile   Owner = "profile"
 	Publisher Owner = "publishers"
+	Inbox     Owner = "inbox"
 	Address   Owner = "address"
 	Nobody    Owner = "nobody" // without a credential
+	Receiver  Owner = "receiver of webhooks"
 )
 
 // Row is a resource that owners share.
@@ -46,7 +48,7 @@ var Table = []Row{
 	{
 		Resource: "runners", Counted: "registered runners", Whose: []Owner{Profile},
 		Share: "as many as are free of `AO_MAX_RUNNERS`", Kept: "as many as each other profile has",
-		Told:  "429 `busy`; 503 when others have all",
+		Told:  "429 `too_many_pending`; 503 when others have all",
 		Tests: []string{"coordinator/runners.TestAProfileHasItsShareOfRunners"},
 	},
 	{
@@ -64,5 +66,80 @@ var Table = []Row{
 		Kept:  "the rest",
 		Told:  "cut off; it may connect again",
 		Tests: []string{"nats/embed.TestAPublisherThatDoesNotReadIsCutOff"},
+	},
+	{
+		Resource: "the table of agents' names, and registrations", Counted: "bytes", Whose: []Owner{Profile},
+		Share: "as much as is free", Kept: "as much as each other profile has; names that are registered",
+		Told:  "429 `too_many_pending`",
+		Tests: []string{"coordinator/runners.TestAProfileHasItsShareOfNames"},
+	},
+	{
+		Resource: "waiting runs", Counted: "accepted runs that no runner has claimed",
+		Whose: []Owner{Token, Tree, Publisher, Inbox},
+		Share: "a caller: as many as are free of `AO_MAX_PENDING`; a session's tree: as many as its caller has left",
+		Kept: "as many as each other caller has; callbacks, later turns and retries of accepted runs are never refused; " +
+			"what is in the inbox waits there",
+		Told: "429 `too_many_pending` with `share`",
+		Tests: []string{"coordinator/serve.TestATokenLeavesOthersTheirPendingRuns",
+			"coordinator/serve.TestTheInboxWaitsForItsShare"},
+	},
+	{
+		Resource: "HTTP requests", Counted: "requests in progress on routes that need a token",
+		Whose: []Owner{Token, Tree, Address},
+		Share: "as many as are free of seven eighths of `AO_MAX_CONNECTIONS`",
+		Kept:  "as many as each other owner has; `/health` and `/ready`",
+		Told:  "429 `too_many_requests`; 503 when others have all",
+		Tests: []string{"coordinator/serve.TestATokenLeavesOthersTheirRequests"},
+	},
+	{
+		Resource: "HTTP requests without a token", Counted: "requests in progress on routes that need none",
+		Whose: []Owner{Nobody, Address},
+		Share: "256 in all, an address as many as are free; five seconds for a body",
+		Kept:  "all other requests; as many as each other address has; `/health` and `/ready`",
+		Told:  "429 `too_many_requests`; 503 when others have all",
+		Tests: []string{"coordinator/serve.TestNobodyLeavesTheRequestsToTokens"},
+	},
+	{
+		Resource: "HTTP connections", Counted: "connections without a request", Whose: []Owner{Nobody},
+		Share: "all of `AO_MAX_CONNECTIONS`", Kept: "an eighth of them: the one that has waited longest is closed first",
+		Told:  "nothing, it is closed",
+		Tests: []string{"coordinator/serve.TestConnectionsHaveALimit", "coordinator/serve.TestBodiesThatNeverArrive"},
+	},
+	{
+		Resource: "memory for bodies", Counted: "bytes of bodies in progress, and of large answers",
+		Whose: []Owner{Token, Tree, Address, Publisher},
+		Share: "half of `AO_BODY_MEMORY`", Kept: "the other half; an eighth more for bodies of 64 KiB at most",
+		Told:  "503 `unavailable`, after a wait where it may wait",
+		Tests: []string{"coordinator/serve.TestManyLargeBodies", "coordinator/serve.TestManyReadersOfALargeBody"},
+	},
+	{
+		Resource: "live streams", Counted: "open streams", Whose: []Owner{Token, Tree, Address},
+		Share: "three quarters of 256", Kept: "the last quarter, for owners with fewer than 20", Told: "503 `unavailable`",
+		Tests: []string{"coordinator/serve.TestTokenLeavesStreamSlots"},
+	},
+	{
+		Resource: "exports", Counted: "exports in progress", Whose: []Owner{Token, Tree, Address},
+		Share: "as many as are free of 4", Kept: "as many as each other owner has", Told: "503 `unavailable` after 5 s",
+		Tests: []string{"coordinator/httpapi.TestExportsLeaveOthersTheirShare"},
+	},
+	{
+		Resource: "CPU time of checks", Counted: "schemas being validated", Whose: []Owner{Token, Tree, Address},
+		Share: "a quarter of the CPUs", Kept: "as many for another", Told: "503 `unavailable` after 5 s",
+		Tests: []string{"coordinator/httpapi.TestSchemasAreValidatedAFewAtOnce"},
+	},
+	{
+		Resource: "deliveries of webhooks", Counted: "deliveries in progress", Whose: []Owner{Receiver},
+		Share: "a part of them", Kept: "the rest, for other receivers", Told: "nothing, it is delivered later",
+		Tests: []string{"coordinator/control/webhook.TestHangingReceiverLeavesSlotsForOthers"},
+	},
+	{
+		Resource: "requests over NATS that wait for a run", Counted: "waits", Whose: []Owner{Publisher},
+		Share: "4096", Kept: "all other requests", Told: "202 with the ids",
+		Tests: []string{"coordinator/serve.TestWaitingPublishersBlockNobody"},
+	},
+	{
+		Resource: "the audit log", Counted: "refusals", Whose: []Owner{Nobody},
+		Share: "the first 1,000, then their number", Kept: "all changes", Told: "nothing",
+		Tests: []string{"coordinator/serve.TestAFloodOfRefusals"},
 	},
 }

@@ -298,7 +298,7 @@ func (d *Doctor) checkQueues() health.Result {
 
 func (d *Doctor) checkPending() health.Result {
 	waiting, _, _ := d.History.Counts()
-	if waiting*4 >= d.MaxPending*3 {
+	if waiting*8 >= d.MaxPending*3 { // three quarters of what one caller may have
 		return health.Warned("waiting", "start more workers, or raise AO_MAX_PENDING: beyond it new runs get 429",
 			"%d runs wait, of at most %d", waiting, d.MaxPending)
 	}
