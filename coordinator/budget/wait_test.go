@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestWaiting: a large body waits for its room, small ones have the reserve meanwhile, and what a request waited for
+// TestWaiting: a large body waits for its room, and small ones have the reserve meanwhile. What a request waited for
 // after its end is given back.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -100,7 +100,8 @@ func New(cfg Config) *API {
 		history: cfg.History}
 	a.middleware = &middleware{
 		anyHost: cfg.AnyHost, host: cfg.Host, public: cfg.Public, prefix: "req-" + rand.Text()[:8] + "-",
-		guard: guard, places: newRequests(cfg.Requests), memory: cfg.Memory, trace: cfg.Trace, audit: audited, answers: answers, log: cfg.Log,
+		guard: guard, places: newRequests(cfg.Requests), memory: cfg.Memory, trace: cfg.Trace,
+		audit: audited, answers: answers, log: cfg.Log,
 	}
 	a.middleware.meter = newMeter(cfg.Metrics, a.Open) // not behind the middleware's limits
 	h := a.handlers(cfg, guard, audited)

@@ -87,9 +87,8 @@ func (d *middleware) handle(g *gin.Context) {
 	}
 	if err == nil {
 		var leave func()
-		if leave, err = d.places.enter(g); err == nil {
-			defer leave()
-		}
+		leave, err = d.places.enter(g)
+		defer leave()
 	}
 	x.setMemory(d.memory)
 	if g.Request.ContentLength != 0 && (err != nil || g.FullPath() == "") { // the body was not read

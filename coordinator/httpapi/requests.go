@@ -18,6 +18,8 @@ const (
 	openBodyTimeout = 5 * time.Second
 )
 
+func noPlace() {}
+
 // requests are the requests in progress. Each owner may have as many as are free: a token, a session's tree, or an
 // address where no token is required.
 type requests struct {
@@ -33,11 +35,11 @@ func newRequests(most int) *requests {
 // alwaysAnswered are the routes that need no place: they tell whether this coordinator works.
 func alwaysAnswered(route string) bool { return route == "/health" || route == "/ready" }
 
-// enter takes a place for a request, until leave is called.
+// enter takes a place for a request, until leave is called, which is never nil.
 func (q *requests) enter(g *gin.Context) (leave func(), err error) {
 	route := g.FullPath()
 	if alwaysAnswered(route) {
-		return func() {}, nil
+		return noPlace, nil
 	}
 	pool, owner := q.known, caller(g).Owner()
 	if access.RuleOf(g.Request.Method, route).Scope == access.Open {
@@ -50,11 +52,11 @@ func (q *requests) enter(g *gin.Context) (leave func(), err error) {
 		return func() { pool.Give(owner, 1) }, nil
 	}
 	if mine := pool.Of(owner); mine > 0 {
-		return nil, fault.New(fault.Busy, "too_many_requests", fmt.Sprintf("your share is used up: %d of your "+
+		return noPlace, fault.New(fault.Busy, "too_many_requests", fmt.Sprintf("your share is used up: %d of your "+
 			"requests are in progress, and %d of %d places are free (AO_MAX_CONNECTIONS); a caller may have as many "+
 			"as are free. Wait until some have ended", mine, max(pool.Room()-pool.Taken(), 0),
 			pool.Room())).After(2 * time.Second)
 	}
-	return nil, fault.New(fault.Unavailable, "",
+	return noPlace, fault.New(fault.Unavailable, "",
 		"Too many requests are in progress (AO_MAX_CONNECTIONS); try again later").After(2 * time.Second)
 }

@@ -188,7 +188,7 @@ func (l *checkpointReader) join() {
 			f.webhooks.hosts.add(h)
 		}
 	}
-	f.rebuildWaitlists()
+	f.waitlists.rebuild(f.head, f.trees)
 	for _, s := range f.sorder {
 		for _, child := range l.rowsAt(l.pending[s]) {
 			if child.Suppressed {

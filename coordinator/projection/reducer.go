@@ -79,7 +79,7 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		r.Webhook = webhookPending
 	}
 	r.live = &live{snap: &Active{Spec: s, Status: run.Pending, FirstSeq: m.Seq}}
-	f.noteOwners(r)
+	r.noteOwners(f.trees)
 	f.waitlists.unqueued.enter(r, m.Time.UnixNano())
 	f.runs[id] = r
 	f.payloads.input(r, s)
@@ -98,8 +98,8 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 }
 
 // noteOwners notes whose shares a run counts to while it waits.
-func (f *reducer) noteOwners(r *row) {
-	r.live.caller, r.live.tree = r.live.snap.Spec.Caller, f.trees.top(r.session.sessionID())
+func (r *row) noteOwners(ts *trees) {
+	r.live.caller, r.live.tree = r.live.snap.Spec.Caller, ts.top(r.session.sessionID())
 }
 
 // link appends a row to its session's runs and, if it is open, to the open runs.

@@ -74,13 +74,12 @@ func (ls *waitlists) queue(name string) *waitlist {
 	return l
 }
 
-// rebuildWaitlists puts the runs of a checkpoint into their waitlists, in the order in which they arrived there.
-func (f *reducer) rebuildWaitlists() {
+// rebuild puts the runs of a checkpoint into their waitlists, in the order in which they arrived there.
+func (ls *waitlists) rebuild(head *row, ts *trees) {
 	came := func(r *row) uint64 { return max(r.live.snap.QueuedSeq, r.live.snap.ClaimSeq, r.First) }
 	var all []*row
-	ls := f.waitlists
-	for r := f.head; r != nil; r = r.live.next {
-		f.noteOwners(r)
+	for r := head; r != nil; r = r.live.next {
+		r.noteOwners(ts)
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b *row) int { return cmp.Compare(came(a), came(b)) })

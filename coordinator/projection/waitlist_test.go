@@ -20,7 +20,8 @@ func waitlistRows(f *reducer) (all []string) {
 			all = append(all, fmt.Sprint("queue ", name, f.waitlists.queues[name].in()))
 		}
 	}
-	return append(all, fmt.Sprint("underway ", f.waitlists.claimed.in()), fmt.Sprint("waits ", f.waitlists.waits.callers))
+	return append(all, fmt.Sprint("underway ", f.waitlists.claimed.in()),
+		fmt.Sprint("waits ", f.waitlists.waits.callers))
 }
 
 // in are the runs in a line, by the sequences of their first records.

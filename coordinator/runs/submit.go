@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -78,7 +79,8 @@ func (plain) WaitMode(body []byte) (mode string, seconds *int, err error) {
 // Check reads a body and makes every check. It first refuses where too many runs wait.
 func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, error) {
 	caller := callerOf(r.History, scope)
-	if err := r.admit(caller, ""); err != nil { // before the body is read
+	err := admit(r.History.Waiting(caller, ""), r.submitting.Load(), r.Limits.Waiting, "")
+	if err != nil { // before the body is read
 		return nil, err
 	}
 	if err := r.CheckDisk(); err != nil {
@@ -93,7 +95,8 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 		return nil, err
 	}
 	p.Spec.Caller = caller
-	return p, r.admit(caller, p.tree())
+	tree := p.tree()
+	return p, admit(r.History.Waiting(caller, tree), r.submitting.Load(), r.Limits.Waiting, tree)
 }
 
 // tree returns a session of the tree that the run will be in; empty: it begins one.
@@ -106,9 +109,8 @@ func (p *Plan) tree() string {
 
 // admit refuses a run where too many wait. A caller may have as many as are free, and a session's tree as many as are
 // free of its caller's share.
-func (r *Service) admit(caller, session string) error {
-	w := r.History.Waiting(caller, session)
-	room, all := int64(r.Limits.Waiting), int64(w.All)+r.submitting.Load()
+func admit(w projection.Waiting, submitting int64, most int, session string) error {
+	room, all := int64(most), int64(w.All)+submitting
 	of, tree := int64(w.Caller), int64(w.Tree)
 	busy := func(format string, args ...any) *fault.Fault {
 		return fault.Newf(fault.Busy, format, args...).After(2 * time.Second)

@@ -49,14 +49,16 @@ func TestATokenLeavesOthersTheirRequests(t *testing.T) {
 	s.post("/agents", `{"name":"plain"}`, s.admin).want(201)
 	id := s.post("/runs", `{"agent_name":"plain","prompt":"x"}`, s.run).want(201)["run_id"]
 	for range 3 * most {
-		s.dial(fmt.Sprintf("GET /runs/%s/wait?timeout_seconds=60 HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", id, s.read))
+		s.dial(fmt.Sprintf("GET /runs/%s/wait?timeout_seconds=60 HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", id,
+			s.read))
 	}
 	natstest.Until(t, "its own share is spent", func() bool {
 		status, body, err := s.anew("/runs", s.read)
 		return err == nil && status == 429 && strings.Contains(body, `"error":"too_many_requests"`)
 	})
 	for range 10 {
-		for path, who := range map[string]string{"/health": "X: y", "/ready": "X: y", "/runs": s.run, "/status": s.admin} {
+		for path, who := range map[string]string{"/health": "X: y", "/ready": "X: y", "/runs": s.run,
+			"/status": s.admin} {
 			if status, body, err := s.anew(path, who); status != 200 {
 				t.Errorf("another's %s: %d %s %v", path, status, body, err)
 			}

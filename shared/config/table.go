@@ -79,7 +79,8 @@ var (
 			"in AO_DATA_DIR; unmodified copies are updated"}
 	MaxPending = Setting[int]{Env: "AO_MAX_PENDING", Flag: "max-pending", Default: "100000",
 		Read: wholeNumber(1, math.MaxInt32),
-		Doc:  "maximum number of waiting runs; one caller may have at most as many as are free; beyond it new runs get 429"}
+		Doc: "maximum number of waiting runs; one caller may have at most as many as are free; beyond it new runs " +
+			"get 429"}
 	BodyMemory = Setting[int64]{Env: "AO_BODY_MEMORY", Flag: "body-memory", Example: "512MiB",
 		Read: size(1<<20, 1<<40),
 		Doc: "memory for request bodies in progress, and as much again for large responses; beyond it 503; " +
@@ -98,7 +99,8 @@ var (
 	MaxConnections = Setting[int]{Env: "AO_MAX_CONNECTIONS", Flag: "max-connections", Example: "2000",
 		Read: wholeNumber(16, 1_000_000),
 		Doc: "maximum number of connections to the HTTP API; beyond it idle ones are closed first; one caller may " +
-			"have at most as many requests in progress as are free; default: half of the open-file limit, at most 10000"}
+			"have at most as many requests in progress as are free; default: half of the open-file limit, at most " +
+			"10000"}
 	SchemaRetries = Setting[int]{Env: "SCHEMA_ENFORCEMENT_MAX_RETRIES", Flag: "schema-enforcement-max-retries",
 		Default: "2", Read: negativeZero(wholeNumber(0, 10)),
 		Doc: "how often a session is asked again when its answer does not match the output schema"}

@@ -77,7 +77,8 @@ var Table = []Row{
 		Resource: "waiting runs", Counted: "accepted runs that no runner has claimed",
 		Whose: []Owner{Token, Tree, Publisher, Inbox},
 		Share: "a caller: as many as are free of `AO_MAX_PENDING`; a session's tree: as many as its caller has left",
-		Kept: "as many as each other caller has; callbacks, later turns and retries of accepted runs are never refused; " +
+		Kept: "as many as each other caller has; callbacks, later turns and retries of accepted runs are never " +
+			"refused; " +
 			"what is in the inbox waits there",
 		Told: "429 `too_many_pending` with `share`",
 		Tests: []string{"coordinator/serve.TestATokenLeavesOthersTheirPendingRuns",
@@ -101,7 +102,8 @@ var Table = []Row{
 	},
 	{
 		Resource: "HTTP connections", Counted: "connections without a request", Whose: []Owner{Nobody},
-		Share: "all of `AO_MAX_CONNECTIONS`", Kept: "an eighth of them: the one that has waited longest is closed first",
+		Share: "all of `AO_MAX_CONNECTIONS`",
+		Kept:  "an eighth of them: the one that has waited longest is closed first",
 		Told:  "nothing, it is closed",
 		Tests: []string{"coordinator/serve.TestConnectionsHaveALimit", "coordinator/serve.TestBodiesThatNeverArrive"},
 	},
@@ -114,7 +116,8 @@ var Table = []Row{
 	},
 	{
 		Resource: "live streams", Counted: "open streams", Whose: []Owner{Token, Tree, Address},
-		Share: "three quarters of 256", Kept: "the last quarter, for owners with fewer than 20", Told: "503 `unavailable`",
+		Share: "three quarters of 256", Kept: "the last quarter, for owners with fewer than 20",
+		Told:  "503 `unavailable`",
 		Tests: []string{"coordinator/serve.TestTokenLeavesStreamSlots"},
 	},
 	{
