@@ -209,6 +209,25 @@ func TestFullStreams(t *testing.T) {
 	s.finds("streams", health.Warn, "stream RUNS holds")
 	resize(1.05)
 	s.finds("streams", health.Fail, "new runs are refused")
+	limit := func(most int64) {
+		t.Helper()
+		stream, err := js.Stream(t.Context(), subject.Runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stream.CachedInfo().Config
+		cfg.MaxBytes, cfg.MaxMsgs = 1<<30, most
+		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.finds("nats-memory", health.OK, "(AO_NATS_MEMORY)")
+	limit(21)
+	s.finds("streams", health.Fail, "new runs are refused")
+	limit(1 << 40)
+	s.finds("nats-memory", health.Warn, "with a subject each")
+	limit(-1)
+	s.finds("nats-memory", health.Warn, "RUNS has no limit of messages")
 }
 
 // TestExpiringCertificate is warned of two weeks before: that of the tests is good for an hour.

@@ -28,6 +28,7 @@ type NATSConfig struct {
 	DataDir string       // embedded: its files are in the folder nats of this one, default .ao
 	Users   string       // embedded: file of users (AO_NATS_USERS); empty: no login is required
 	Login   bus.Login    // elsewhere: our credentials
+	Memory  int64        // of the server in bytes; default: see NATS.Memory
 	Log     *slog.Logger // default slog.Default()
 
 	Insecure bool // embedded: listen beyond loopback without users (AO_INSECURE_LISTEN)
@@ -35,9 +36,10 @@ type NATSConfig struct {
 
 // NATS is the server that this process uses, embedded or elsewhere.
 type NATS struct {
-	url   string
-	login []nats.Option
-	own   *embed.Server
+	url    string
+	login  []nats.Option
+	own    *embed.Server
+	memory int64 // as configured, 0: it is not
 }
 
 // maxStore returns what an embedded server may store in bytes; 0: unknown.
@@ -53,7 +55,7 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	address := cmp.Or(cfg.URL, config.NATSURL.Default)
 	if address != config.Embed {
 		login, err := cfg.Login.Options()
-		return &NATS{url: address, login: login}, err
+		return &NATS{url: address, login: login, memory: cfg.Memory}, err
 	}
 	if err := checkListen(cfg); err != nil {
 		return nil, err
@@ -67,7 +69,16 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 		cmp.Or(cfg.Log, slog.Default()).Warn("the embedded NATS is reachable from beyond this machine without TLS: "+
 			"anyone on the path can read everything ('ao init --tls' creates certificates)", "address", cfg.Listen)
 	}
-	return &NATS{url: s.URL(), own: s}, nil
+	return &NATS{url: s.URL(), own: s, memory: cfg.Memory}, nil
+}
+
+// Memory returns the server's memory in bytes as configured (AO_NATS_MEMORY). By default it is that of the shipped
+// configurations. An embedded server has half of this process's memory.
+func (n *NATS) Memory() int64 {
+	if n.own != nil {
+		return cmp.Or(n.memory, embed.Memory()/2)
+	}
+	return cmp.Or(n.memory, bus.DefaultMemory)
 }
 
 // checkListen refuses an embedded server that everybody could use: without users, every client may do everything.

@@ -11,10 +11,24 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestFullHistoryAcceptsNoRuns: from nine tenths on. Claimed runs can still be stopped, and with more room runs are
-// accepted again.
+// TestFullHistoryAcceptsNoRuns: from nine tenths of its bytes or records on. Claimed runs can still be
+// stopped, and with more room runs are accepted again.
 func TestFullHistoryAcceptsNoRuns(t *testing.T) {
 	t.Parallel()
+	t.Run("bytes", func(t *testing.T) {
+		t.Parallel()
+		fullHistory(t, func(cfg *jetstream.StreamConfig) *int64 { return &cfg.MaxBytes },
+			func(s jetstream.StreamState) uint64 { return s.Bytes }, 64<<20, 40, 100<<10)
+	})
+	t.Run("records", func(t *testing.T) {
+		t.Parallel()
+		fullHistory(t, func(cfg *jetstream.StreamConfig) *int64 { return &cfg.MaxMsgs },
+			func(s jetstream.StreamState) uint64 { return s.Msgs }, 10_000, 400, 1)
+	})
+}
+
+func fullHistory(t *testing.T, of func(*jetstream.StreamConfig) *int64, in func(jetstream.StreamState) uint64,
+	more uint64, runs, length int) {
 	s := start(t)
 	js, err := jetstream.New(s.nc)
 	if err != nil {
@@ -23,17 +37,17 @@ func TestFullHistoryAcceptsNoRuns(t *testing.T) {
 	s.post("/agents", `{"name":"plain","description":"of a test"}`).want(201)
 	first := s.post("/runs", `{"agent_name":"plain","prompt":"x"}`).want(201)
 	var before map[string]any
-	for range 40 { // so much that the twentieth part of it is room for what comes until the next check
-		before = s.post("/runs", `{"agent_name":"plain","prompt":"`+strings.Repeat("x", 100<<10)+`"}`).want(201)
+	for range runs { // so much that the twentieth part of it is room for what comes until the next check
+		before = s.post("/runs", `{"agent_name":"plain","prompt":"`+strings.Repeat("x", length)+`"}`).want(201)
 	}
-	limit := func(bytes func(uint64) uint64) {
+	limit := func(size func(uint64) uint64) {
 		t.Helper()
 		stream, err := js.Stream(t.Context(), subject.Runs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cfg := stream.CachedInfo().Config
-		cfg.MaxBytes = int64(bytes(stream.CachedInfo().State.Bytes))
+		*of(&cfg) = int64(size(in(stream.CachedInfo().State)))
 		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +74,7 @@ func TestFullHistoryAcceptsNoRuns(t *testing.T) {
 		m["message"].(string), "The history is full") {
 		t.Errorf("%v", m)
 	}
-	limit(func(have uint64) uint64 { return have + 64<<20 })
+	limit(func(have uint64) uint64 { return have + more })
 	if m := s.post("/runs/"+first["run_id"].(string)+"/stop", "").want(200); m["status"] != "stopped" {
 		t.Errorf("%v", m)
 	}

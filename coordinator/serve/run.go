@@ -185,7 +185,7 @@ func (c *Config) connect(ctx context.Context, opened *closers) (l natsLink, err 
 	opened.add(l.conn.Close)
 	l.bus, err = bus.Open(l.conn, bus.Config{
 		Replicas: c.Replicas, KeyMaxAge: c.Coordinator.Retention, EventMaxAge: c.Coordinator.Retention,
-		Disk: l.server.Disk(), OnSetup: l.server.made(), Metrics: c.Metrics, Log: c.Log,
+		Memory: l.server.Memory(), Disk: l.server.Disk(), OnSetup: l.server.made(), Metrics: c.Metrics, Log: c.Log,
 	})
 	if err != nil {
 		return l, err

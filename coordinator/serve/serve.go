@@ -79,7 +79,7 @@ func (c *Config) Settings() []config.Bound {
 		config.PrivateNetwork.To(&c.PrivateNetwork),
 		config.TLSCert.To(&c.TLSCert), config.TLSKey.To(&c.TLSKey), config.AuditLog.To(&c.AuditLog),
 		config.AuditStream.To(&c.NoAuditStream), config.MaxConnections.To(&c.Connections),
-		config.BodyMemory.To(&c.BodyMemory),
+		config.BodyMemory.To(&c.BodyMemory), config.NATSMemory.To(&c.NATS.Memory),
 	}, c.Ports.Settings()...)
 }
 

@@ -69,8 +69,8 @@ func checkPubAck(r *nats.Msg) (pubAck, error) {
 	switch {
 	case no.code == codeStoreFailed && no.text == maxMsgsPerSubjectText, no.code == codeWrongLast:
 		return a, ErrTaken
-	case no.code == codeStoreFailed && no.text == maxBytesText:
-		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its size or keep fewer runs",
+	case no.code == codeStoreFailed && (no.text == maxBytesText || no.text == maxMsgsText):
+		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its limit or keep fewer runs",
 			no).After(30 * time.Second)
 	case no.code == codeIncomplete, no.code == codeManyBatches:
 		return a, tooManyBatches(no)

@@ -38,6 +38,7 @@ const (
 const (
 	maxMsgsPerSubjectText = "maximum messages per subject exceeded"
 	maxBytesText          = "maximum bytes exceeded"
+	maxMsgsText           = "maximum messages exceeded"
 )
 
 // refusal is an error that JetStream answered with.

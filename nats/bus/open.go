@@ -13,6 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// DefaultMemory is the memory of a NATS server in bytes if nothing else is said: that of the shipped configurations.
+const DefaultMemory = 2 << 30
+
 // Config configures a Bus. Its zero value works.
 type Config struct {
 	Replicas        int           // of streams and buckets, default 1
@@ -22,6 +25,7 @@ type Config struct {
 	EventMaxAge     time.Duration // of EVENTS, default 168h
 	RejectedMaxAge  time.Duration // of REJECTED, default 168h
 	KeyMaxAge       time.Duration // of the bucket "idempotency", default 168h
+	Memory          int64         // of the NATS server in bytes, default 2 GiB: it bounds messages (SubjectMemory)
 	Log             *slog.Logger  // default slog.Default()
 
 	// Confined is for a worker that logged in to NATS. It has no permission to read RUNS, and asks a
@@ -57,6 +61,7 @@ func Open(nc *nats.Conn, cfg Config) (*Bus, error) {
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 4<<30)
 	cfg.EventMaxBytes = cmp.Or(cfg.EventMaxBytes, cfg.MaxBytes)
 	cfg.PayloadMaxBytes = cmp.Or(cfg.PayloadMaxBytes, cfg.MaxBytes)
+	cfg.Memory = cmp.Or(cfg.Memory, DefaultMemory)
 	cfg.EventMaxAge = cmp.Or(cfg.EventMaxAge, 168*time.Hour)
 	cfg.RejectedMaxAge = cmp.Or(cfg.RejectedMaxAge, 168*time.Hour)
 	cfg.KeyMaxAge = cmp.Or(cfg.KeyMaxAge, 168*time.Hour)

@@ -24,6 +24,7 @@ type ServerHealth struct {
 	ClockError  time.Duration // the uncertainty of ClockOffset
 	Streams     []StreamHealth
 
+	Memory   int64  // of the server in bytes, as configured
 	MaxStore uint64 // the account's limit in bytes; 0: the server's own, which it does not report
 }
 
@@ -48,6 +49,8 @@ type StreamHealth struct {
 	Name            string
 	Bytes           uint64
 	MaxBytes        uint64 // 0: no limit
+	Msgs            uint64
+	MaxMsgs         uint64 // 0: no limit
 	Rollups         bool   // a message may replace others: RUNS then does not refuse a second one
 	RejectsWhenFull bool   // a full stream rejects messages; else it discards the oldest
 	Replicas        int    // as configured
@@ -61,8 +64,8 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 	defer done()
 	s = ServerHealth{
 		Version: b.nc.ConnectedServerVersion(), URL: address(b.nc.ConnectedUrlRedacted()),
-		Cluster: b.nc.ConnectedClusterName(),
-		Open:    !b.nc.AuthRequired(), TLS: b.nc.TLSRequired(),
+		Cluster: b.nc.ConnectedClusterName(), Memory: b.cfg.Memory,
+		Open: !b.nc.AuthRequired(), TLS: b.nc.TLSRequired(),
 	}
 	if account, err := b.js.AccountInfo(ctx); err == nil { // needs a permission
 		s.MaxStore = uint64(max(account.Limits.MaxStore, 0))
@@ -84,6 +87,7 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 		}
 		one := StreamHealth{
 			Name: name, Bytes: info.State.Bytes, MaxBytes: uint64(max(info.Config.MaxBytes, 0)),
+			Msgs: info.State.Msgs, MaxMsgs: uint64(max(info.Config.MaxMsgs, 0)),
 			RejectsWhenFull: info.Config.Discard == jetstream.DiscardNew,
 			Rollups:         info.Config.AllowRollup, Replicas: info.Config.Replicas,
 		}

@@ -186,7 +186,9 @@ func (b *setup) streams() []jetstream.StreamConfig {
 	}}
 	for i := range all {
 		s := &all[i]
-		s.Storage, s.AllowDirect, s.Replicas, s.Metadata = jetstream.FileStorage, true, b.cfg.Replicas, meta
+		s.Storage, s.AllowDirect, s.Replicas = jetstream.FileStorage, true, b.cfg.Replicas
+		s.MaxMsgs = Messages(s.Name, b.cfg.Memory)
+		s.Metadata = withLimit(meta, s.MaxMsgs)
 	}
 	return all
 }
@@ -210,7 +212,14 @@ func (b *setup) stream(ctx context.Context, want jetstream.StreamConfig) error {
 	if want.AllowAtomicPublish && have.Metadata[layoutKey] == layout && !have.AllowAtomicPublish {
 		return fmt.Errorf("a server does not know atomic batches: nats-server %s or newer is needed", MinServer)
 	}
-	return b.migrate(ctx, have, want)
+	if err := b.migrate(ctx, have, want); err != nil {
+		return err
+	}
+	one, err = b.js.Stream(ctx, want.Name)
+	if err == nil {
+		err = b.limitMessages(ctx, one)
+	}
+	return err
 }
 
 // create creates a stream, or returns the one that another process has just created.

@@ -62,6 +62,7 @@ func (b *Reader) StreamState(ctx context.Context, stream string) (State, error) 
 	}
 	return State{
 		First: i.State.FirstSeq, Last: i.State.LastSeq, LastTime: i.State.LastTime, Msgs: i.State.Msgs,
-		Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes, Created: i.Created,
+		Bytes: i.State.Bytes, MaxBytes: i.Config.MaxBytes,
+		MaxMsgs: i.Config.MaxMsgs, Created: i.Created,
 	}, nil
 }

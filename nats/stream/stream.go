@@ -21,6 +21,7 @@ type State struct {
 	Msgs        uint64
 	Bytes       uint64
 	MaxBytes    int64 // -1: no limit
+	MaxMsgs     int64 // likewise
 	Created     time.Time
 }
 

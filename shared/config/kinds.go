@@ -93,7 +93,8 @@ func duration(least time.Duration) func(string) (time.Duration, error) {
 var units = []struct {
 	suffix string
 	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"k", 1 << 10}, {"m", 1 << 20},
+	{"g", 1 << 30}, {"", 1}} // k, m and g are Docker's
 
 // size accepts a number of bytes, or one with KiB, MiB, GiB or TiB, within limits.
 func size(least, most int64) func(string) (int64, error) {

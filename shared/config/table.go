@@ -36,6 +36,10 @@ var (
 	NATSReplicas = Setting[int]{Env: "AO_NATS_REPLICAS", Flag: "nats-replicas", Default: "1", Example: "3",
 		Read: wholeNumber(1, 5),
 		Doc:  "replicas of the streams, in a NATS cluster"}
+	NATSMemory = Setting[int64]{Env: "AO_NATS_MEMORY", Flag: "nats-memory", Example: "4GiB",
+		Read: size(64<<20, 1<<50),
+		Doc: "memory of the NATS server, which bounds the messages of its streams, since each subject takes some; " +
+			"default: 2GiB, embedded half of this process's (GOMEMLIMIT, else that of its container or machine)"}
 	DataDir = Setting[string]{Env: "AO_DATA_DIR", Flag: "data-dir", Default: ".ao", Read: text,
 		Doc: "folder for the data of an embedded NATS, checkpoints, keys and conversation caches"}
 

@@ -145,4 +145,12 @@ var Table = []Row{
 		Share: "the first 1,000, then their number", Kept: "all changes", Told: "nothing",
 		Tests: []string{"coordinator/serve.TestAFloodOfRefusals"},
 	},
+	{
+		Resource: "memory of NATS for subjects", Counted: "messages of each stream", Whose: []Owner{Worker, Publisher},
+		Share: "22 of 32 parts for `RUNS`, 7 for `EVENTS`, one each for the others, of three quarters of " +
+			"`AO_NATS_MEMORY`",
+		Kept:  "the tenth of `RUNS` that runs need which were accepted; one stream takes nothing of another",
+		Told:  "503: the history is nine tenths full; `EVENTS`, `REJECTED` and `AUDIT` drop their oldest",
+		Tests: []string{"nats/bus.TestStreamsAreBoundedInMessages", "coordinator/serve.TestFullHistoryAcceptsNoRuns"},
+	},
 }

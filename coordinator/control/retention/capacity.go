@@ -29,12 +29,13 @@ func (r *CapacityGuard) Reconcile(ctx context.Context) error {
 	if err != nil {
 		return nil // whoever writes gets the error
 	}
-	full := s.MaxBytes > 0 && int64(s.Bytes) >= s.MaxBytes/10*9
+	full := s.MaxBytes > 0 && int64(s.Bytes) >= s.MaxBytes/10*9 ||
+		s.MaxMsgs > 0 && int64(s.Msgs) >= s.MaxMsgs/10*9
 	switch {
 	case r.full.Swap(full) == full:
 	case full:
 		r.Log.Error("the history is nine tenths full: new runs are refused until there is room", "stream", "RUNS",
-			"bytes", s.Bytes, "max_bytes", s.MaxBytes)
+			"bytes", s.Bytes, "max_bytes", s.MaxBytes, "messages", s.Msgs, "max_messages", s.MaxMsgs)
 	default:
 		r.Log.Info("the history has room again", "bytes", s.Bytes, "max_bytes", s.MaxBytes)
 	}
@@ -46,6 +47,7 @@ func (r *CapacityGuard) Admit() error {
 	if !r.full.Load() {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "", "the history is nine tenths full, and open runs need the rest; raise "+
-		"max_bytes of the stream RUNS, or keep fewer runs (RUN_KEEP, RUN_RETENTION)").After(30 * time.Second)
+	return fault.New(fault.Unavailable, "", "the history is nine tenths full, and open runs need the rest; keep "+
+		"fewer runs (RUN_KEEP, RUN_RETENTION), or raise the limit of the stream RUNS: its max_bytes, or its number of "+
+		"records (AO_NATS_MEMORY)").After(30 * time.Second)
 }

@@ -71,6 +71,7 @@ func (d *Doctor) Check(ctx context.Context) []health.Result {
 		all = append(all, health.NATS(s.Version), health.Clock("the clock of NATS", s.ClockOffset, s.ClockError))
 		all = append(all, replicas(s))
 		all = append(all, fill(s.Streams)...)
+		all = append(all, memory(s))
 		all = append(all, rollups(s.Streams)...)
 		if s.MaxStore > 0 {
 			all = append(all, health.Store(s.Limits(), s.Used(), s.MaxStore, 0))
@@ -148,6 +149,12 @@ func fill(streams []bus.StreamHealth) (all []health.Result) {
 		if s.MaxBytes > 0 {
 			summary += " of " + health.Size(s.MaxBytes)
 		}
+		if s.MaxMsgs > 0 {
+			summary += fmt.Sprintf(", %d of %d messages", s.Msgs, s.MaxMsgs)
+			if s.RejectsWhenFull && s.Msgs >= s.MaxMsgs/10*9 {
+				advice = "keep less (RUN_RETENTION, RUN_KEEP), or give NATS more memory (AO_NATS_MEMORY)"
+			}
+		}
 		refused, minor := "new runs are refused", false
 		switch {
 		case s.Name == payload.Stream:
@@ -156,6 +163,8 @@ func fill(streams []bus.StreamHealth) (all []health.Result) {
 			refused, minor = "what is stored there is soon refused", true
 		}
 		switch {
+		case s.RejectsWhenFull && s.MaxMsgs > 0 && s.Msgs >= s.MaxMsgs/10*9:
+			all = append(all, health.Failed("streams", advice, "%s: %s", summary, refused))
 		case s.MaxBytes == 0:
 			all = append(all, health.Warned("streams", "set a limit ('nats stream edit --max-bytes')", "%s and has no "+
 				"limit: it may fill NATS (max_file_store), and stop all writes", summary))
@@ -170,6 +179,30 @@ func fill(streams []bus.StreamHealth) (all []health.Result) {
 		}
 	}
 	return all
+}
+
+// memory checks that what the streams may hold fits into the memory of NATS: each subject takes some of it.
+func memory(s bus.ServerHealth) health.Result {
+	var most uint64
+	for _, one := range s.Streams {
+		if bus.Messages(one.Name, s.Memory) == 0 {
+			continue // a bucket: coordinators write there, and it has a limit of bytes
+		}
+		if one.MaxMsgs == 0 {
+			return health.Warned("nats-memory", "start a coordinator of this version, which sets a limit, or set one "+
+				"('nats stream edit "+one.Name+" --max-msgs')", "stream %s has no limit of messages: whoever writes "+
+				"there takes NATS's memory, also after a restart", one.Name)
+		}
+		most += one.MaxMsgs
+	}
+	needed, has := most*bus.SubjectMemory, uint64(s.Memory)
+	if needed > has/10*8 {
+		return health.Warned("nats-memory", "give NATS more memory and set AO_NATS_MEMORY to it, or lower the limits "+
+			"('nats stream edit RUNS --max-msgs')", "the streams may hold %d messages: with a subject each that is %s "+
+			"of memory, and NATS has %s (AO_NATS_MEMORY)", most, health.Size(needed), health.Size(has))
+	}
+	return health.Passed("nats-memory", "the streams may hold %d messages: at most %s of the %s of memory that NATS "+
+		"has (AO_NATS_MEMORY)", most, health.Size(needed), health.Size(has))
 }
 
 // checkRunners also returns how many online runners have which version.
