@@ -146,9 +146,13 @@ func (i *ident) parse(digits string) bool {
 
 func (i ident) runID() string { return "run_" + hex.EncodeToString(i[:]) }
 
-// madeAt returns when an id was made: a UUIDv7 begins with its time in milliseconds.
+// madeAt returns when an id was made: a UUIDv7 begins with its time in milliseconds. Other ids tell no time, and count
+// as old.
 func (i ident) madeAt() time.Time {
 	var ms int64
+	if i[6]>>4 != 7 {
+		return time.UnixMilli(ms)
+	}
 	for _, b := range i[:6] {
 		ms = ms<<8 | int64(b)
 	}

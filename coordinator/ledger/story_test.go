@@ -63,9 +63,10 @@ func (s *story) id(prefix string) string {
 		byte(ms >> 16),
 		byte(ms >> 8),
 		byte(ms),
-		14: byte(s.ids >> 8),
-		13: byte(s.ids >> 16),
-		15: byte(s.ids),
+		0x70, // UUIDv7
+		14:   byte(s.ids >> 8),
+		13:   byte(s.ids >> 16),
+		15:   byte(s.ids),
 	}
 	return prefix + hex.EncodeToString(b[:])
 }

@@ -734,6 +734,21 @@ func TestAYoungRunIsNotExcusedByTruncation(t *testing.T) {
 	}
 }
 
+// An id that follows from an idempotency key does not tell its time, so truncation may have removed the run's records.
+func TestAKeyedRunMayBeOld(t *testing.T) {
+	s := newStory(t)
+	s.run(s.session()).done()
+	s.run(s.session()).done()
+	s.truncate(3)
+	s.at = s.at.Add(time.Minute)
+	r := s.run(s.session())
+	r.spec.ID = run.KeyedID(strings.Repeat("f", 32))
+	r.claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
+	if r := s.close(time.Second); kinds(r) != "" {
+		t.Errorf("got %v, want nothing wrong", r.Wrong)
+	}
+}
+
 func TestDeletionExcusesNoLaterRecord(t *testing.T) {
 	s := newStory(t)
 	a := s.run(s.session()).done()

@@ -154,6 +154,9 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	if s.cfg.Temporary(err) {
 		return fault.Wrap(fault.Unavailable, "", "The agent is not registered yet", err)
 	}
+	if fault.Of(err).Code == run.CodeDamaged { // the message waits until an admin has accepted the loss
+		return fault.Wrap(fault.Unavailable, "", fault.Of(err).Message, err).After(5 * time.Second)
+	}
 	if fault.Retryable(err) {
 		return err
 	}

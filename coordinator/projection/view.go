@@ -118,6 +118,24 @@ func (x *Reader) Spec(ctx context.Context, id string) (run.Spec, error) {
 	return spec, x.notKept(id, err)
 }
 
+// Request returns the session of a run, and the hash of the request that made it. The run's first record has it; empty:
+// it had none, or that record is unreadable. An unknown id is NotFound.
+func (x *Reader) Request(ctx context.Context, id string) (session, hash string, err error) {
+	s, err := x.row(ctx, id)
+	if err != nil {
+		return "", "", err
+	}
+	raw, err := x.body(ctx, s.First)
+	if errors.Is(err, errNotKept) {
+		return s.sessionID, "", nil
+	}
+	if err != nil {
+		return "", "", err
+	}
+	q, _ := run.DecodeQueued(raw, nil)
+	return s.sessionID, q.RequestHash, nil
+}
+
 // notKept turns errNotKept into what a reader is told; while data loss is suspected, into Unavailable.
 func (x *Reader) notKept(id string, err error) error {
 	switch {
@@ -294,9 +312,8 @@ func (x *Reader) noSession(id string) *fault.Fault {
 const codeEvicted = "no_longer_kept"
 
 func errEvicted(what, id string) *fault.Fault {
-	say := "The " + what + " " + id + " is no longer kept: RUN_KEEP or RUN_RETENTION came first, or it was deleted. " +
-		"An Idempotency-Key goes on to give its ids, and does it not again"
-	return fault.New(fault.NotFound, codeEvicted, say).With(what+"_id", id)
+	return fault.New(fault.NotFound, codeEvicted, "The "+what+" "+id+" is no longer kept: RUN_KEEP or RUN_RETENTION "+
+		"came first, or it was deleted").With(what+"_id", id)
 }
 
 // predates reports whether one of our ids is older than everything kept, in a history that was truncated.

@@ -142,9 +142,9 @@ func byCoordinator(body []byte) bool {
 	return json.Unmarshal(body, &c) == nil && c.RunnerID == "" && len(c.Next) > 0
 }
 
-func errBegun(run string) error {
-	return fault.New(fault.Conflict, CodeDamaged, "The history lost records of run "+run+", which had begun; "+
-		"it is not started again").With("run_id", run)
+func errBegun(id string) error {
+	return fault.New(fault.Conflict, run.CodeDamaged, "The history lost records of run "+id+", which had begun; "+
+		"it is not started again").With("run_id", id)
 }
 
 // RemoveEarlier removes what was written about a run before its first record. A worker may have written about the old

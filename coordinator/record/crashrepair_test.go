@@ -9,6 +9,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/shared/fault"
+	"ao/shared/run"
 )
 
 // leftover is a history that has a claim of a run, and no record that stores the run.
@@ -51,7 +52,7 @@ func TestRemoveStale(t *testing.T) {
 			l := &tt.leftover
 			repair := NewCrashRepair(l, l, l, l, slog.New(slog.DiscardHandler))
 			_, err := repair.RemoveStale(t.Context(), "run_1", "ses_1", 1)
-			damaged := err != nil && fault.Of(err).Code == CodeDamaged
+			damaged := err != nil && fault.Of(err).Code == run.CodeDamaged
 			if damaged != tt.stays || l.purged == tt.stays {
 				t.Errorf("purged %t, %v", l.purged, err)
 			}

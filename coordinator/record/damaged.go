@@ -11,9 +11,6 @@ import (
 	"ao/shared/runnerapi"
 )
 
-// CodeDamaged is the error code of a run whose claim or end the history has lost.
-const CodeDamaged = "history_damaged"
-
 // AttemptKey returns the key of the current or next attempt.
 func (e *EndWriter) AttemptKey(a projection.Active) string {
 	_, key := e.attempt(a)
@@ -37,7 +34,7 @@ func (e *EndWriter) FailDamaged(ctx context.Context, a projection.Active, eviden
 }
 
 func damaged(evidence string) *fault.Fault {
-	return fault.New(fault.Internal, CodeDamaged, "The history lost records, and with them what became of this run. "+
+	return fault.New(fault.Internal, run.CodeDamaged, "The history lost records, and with them what became of this run. "+
 		"It may have begun, and is not started again").With("evidence", evidence)
 }
 

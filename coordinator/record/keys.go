@@ -15,6 +15,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/shared/fault"
+	"ao/shared/run"
 )
 
 // Keys computes attempt keys (fencing tokens): HMAC-SHA256(deployment secret, run | attempt), 128 bits, hex. Two
@@ -43,6 +44,13 @@ func (k *Keys) SignChecked(run string, attempt int) string { return k.sum("check
 
 // Sign returns a signature of any text by this deployment's coordinators. The label keeps it apart from keys.
 func (k *Keys) Sign(text string) string { return k.sum("signed|"+text, "", 0) }
+
+// IDs returns the ids of the run and the session that a caller's idempotency key stands for. They are the same in every
+// coordinator of the deployment, and nobody else can compute them. scope is whose key it is.
+func (k *Keys) IDs(scope, key string) (runID, sessionID string) {
+	return run.KeyedID(k.sum("run of|"+scope+"\x00"+key, "", 0)),
+		run.KeyedSessionID(k.sum("session of|"+scope+"\x00"+key, "", 0))
+}
 
 // Deployment returns a name of this deployment that reveals nothing about its secret.
 func (k *Keys) Deployment() string { return k.sum("deployment|", "", 0)[:12] }

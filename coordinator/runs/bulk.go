@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ type batch struct {
 
 // batch picks the runs to retry, or returns those that the key stands for.
 func (a *Bulk) batch(ctx context.Context, m RetrySelection) (*batch, error) {
-	sum, at := sha256.Sum256(fmt.Append(nil, m.filterKey(), m.Filter.Limit, m.Filter.Cursor)), keyName(m.Scope, m.Key)
+	sum, at := sha256.Sum256(fmt.Append(nil, m.filterKey(), m.Filter.Limit, m.Filter.Cursor)), batchName(m.Scope, m.Key)
 	if m.Key != "" {
 		if b, err := a.storedBatch(ctx, at, sum[:]); !errors.Is(err, bus.ErrNotFound) {
 			return b, err
@@ -119,7 +120,7 @@ func (a *Bulk) batch(ctx context.Context, m RetrySelection) (*batch, error) {
 		return nil, err
 	}
 	// another call was faster
-	_, err = a.runs.Idempotency.keys.Create(context.WithoutCancel(ctx), at, raw)
+	_, err = a.runs.Batches.Create(context.WithoutCancel(ctx), at, raw)
 	if errors.Is(err, bus.ErrTaken) {
 		return a.storedBatch(ctx, at, sum[:])
 	}
@@ -129,9 +130,15 @@ func (a *Bulk) batch(ctx context.Context, m RetrySelection) (*batch, error) {
 	return b, nil
 }
 
+// batchName returns what the batch of a caller's key is stored under.
+func batchName(scope, key string) string {
+	sum := sha256.Sum256([]byte(scope + "\x00" + key))
+	return hex.EncodeToString(sum[:])
+}
+
 // storedBatch returns what a key stands for. ErrNotFound: nothing yet.
 func (a *Bulk) storedBatch(ctx context.Context, at string, sum []byte) (*batch, error) {
-	raw, _, err := a.runs.Idempotency.keys.Get(ctx, at)
+	raw, _, err := a.runs.Batches.Get(ctx, at)
 	if err != nil && !errors.Is(err, bus.ErrNotFound) {
 		err = bus.WriteUnanswered(err)
 	}
@@ -143,8 +150,7 @@ func (a *Bulk) storedBatch(ctx context.Context, at string, sum []byte) (*batch, 
 		return nil, err
 	}
 	if !bytes.Equal(b.Body, sum) {
-		return nil, fault.New(fault.Conflict, "idempotency_key_reused",
-			"This Idempotency-Key was used with another body; use a new key for a new request")
+		return nil, errKeyReused()
 	}
 	return b, nil
 }

@@ -41,7 +41,8 @@ type Needs struct {
 	Ends    Ends
 	Torn    Torn
 	Reads   Freshness
-	Keys    Keys
+	Batches Batches
+	IDs     KeyedIDs
 	Agents  Agents
 	Runners Runners
 	Queues  Queues
@@ -50,6 +51,7 @@ type Needs struct {
 	Callback  func(url string) error                                         // refuses a URL that must not be called
 	Version   func() int                                                     // of records to write
 	Ready     func() error
+	Damaged   func() bool          // records of the history are lost, and no admin has accepted that
 	CheckDisk func() error         // refuses new runs while the disk is nearly full
 	Waiting   func(run.Run) string // why a run waits
 	Retry     bus.RetryFunc
@@ -65,6 +67,7 @@ type Records interface {
 	Withdraw(ctx context.Context, s *run.Spec)
 	Queued(part, queue string, s run.Spec, attempt int, returnable bool) (bus.Entry, error)
 	Put(ctx context.Context, e bus.Entry) error
+	Append(ctx context.Context, e bus.Entry) error
 	AppendEither(ctx context.Context, together, apart []bus.Entry) (uint64, error)
 	NoteWritten(seq uint64)
 }
@@ -83,15 +86,13 @@ type Ends interface {
 	Stop(ctx context.Context, a projection.Active) error
 }
 
-// Torn repairs what a crash of NATS left incomplete.
+// Torn tells what a crash of NATS left incomplete.
 type Torn interface {
 	Exists(ctx context.Context, run, session string) (bool, error)
-	RemoveStale(ctx context.Context, run, session string, after uint64) (exists bool, err error)
-	RemoveEarlier(ctx context.Context, run, session string)
 }
 
-// Keys is the bucket of idempotency keys.
-type Keys interface {
+// Batches has the batches of bulk retries, by idempotency key.
+type Batches interface {
 	Get(ctx context.Context, key string) ([]byte, uint64, error)
 	Create(ctx context.Context, key string, value []byte) (uint64, error)
 }
@@ -164,7 +165,10 @@ type stopHistory interface {
 
 // keyHistory is the part of the history that idempotency reads.
 type keyHistory interface {
-	Get(ctx context.Context, id string) (run.Run, error)
+	// Request returns the session of a run and the hash of the request that made it; empty: that is unknown
+	Request(ctx context.Context, id string) (session, hash string, err error)
+	RunsOf(session string) []string
+	IsReserved(id string) bool // another record carries the run, and it has none of its own yet
 	WasDeleted(session string) bool
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -181,14 +182,18 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
+	if p.Spec.RequestHash != "" { // there is one first record of the run, also with another plan, queue or session
+		entry.ID = p.Spec.ID
+	}
 	if !p.ownID {
-		return r.Records.Put(ctx, entry)
+		return r.put(ctx, entry)
 	}
 	together, apart, err := r.SessionRecords(part, p.Spec, entry)
 	if err != nil {
 		return err
 	}
-	session := together[0]
+	session := &together[0]
+	session.ID, apart[0].ID, together[1].ID = entry.ID, entry.ID, ""
 	seq, err := r.Records.AppendEither(ctx, together, apart)
 	if err == nil {
 		r.Records.NoteWritten(seq)
@@ -197,12 +202,15 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	// The write was refused or not answered. The session's record names the run that created it.
 	m, readErr := r.Stream.Last(ctx, session.Subject)
 	if readErr != nil {
-		return bus.WriteUnanswered(err)
+		return taken(entry, err)
 	}
 	var stored run.SessionCreated
 	if json.Unmarshal(m.Body, &stored) != nil || stored.RunID != p.Spec.ID {
 		r.Records.Withdraw(ctx, &p.Spec)
 		return errSessionExists(p.Spec.SessionID)
+	}
+	if q, err := run.DecodeQueued(stored.Next, nil); err == nil && q.RequestHash != p.Spec.RequestHash {
+		return errKeyReused().With("run_id", p.Spec.ID)
 	}
 	if err := r.Reads.CatchUp(ctx); err != nil {
 		return err
@@ -212,6 +220,29 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 		return err
 	}
 	return r.Records.Put(ctx, apart[1])
+}
+
+// put writes a run's first record. ErrTaken: the run of an idempotency key has one.
+func (r *Service) put(ctx context.Context, e bus.Entry) error {
+	if e.ID == "" {
+		return r.Records.Put(ctx, e)
+	}
+	err := r.Records.Append(ctx, e)
+	if err == nil || errors.Is(err, bus.ErrTaken) {
+		return err
+	}
+	if _, readErr := r.Stream.Last(ctx, e.Subject); readErr == nil { // it was written, or another request's was
+		return bus.ErrTaken
+	}
+	return bus.WriteUnanswered(err)
+}
+
+// taken returns why a session was not created whose record is not there. ErrTaken: the key's run is in another session.
+func taken(first bus.Entry, err error) error {
+	if first.ID != "" && errors.Is(err, bus.ErrTaken) {
+		return bus.ErrTaken
+	}
+	return bus.WriteUnanswered(err)
 }
 
 // SessionRecords returns the records that create a session under an id that the caller chose. The session's record

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"ao/coordinator/ledger"
+	"ao/coordinator/projection"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -89,48 +91,43 @@ func TestAGapInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAKeyOfALostRun: a request is repeated with the key of a run of which the history has lost all. The run is
-// not started again if a coordinator or its events show that it had been claimed. Another one is accepted again.
+// TestAKeyOfALostRun: a request is repeated with the key of a run of which the history has lost all. It may have begun,
+// so nothing is started until an admin accepts the loss. A run that is known is no matter.
 func TestAKeyOfALostRun(t *testing.T) {
 	t.Parallel()
-	for _, evidence := range []string{"events", "a coordinator"} {
-		t.Run(evidence, func(t *testing.T) {
-			t.Parallel()
-			r := fill(t, 8)
-			r.post("/agents", `{"name":"mind"}`).want(201)
-			w := r.work(r.starts.do, echo("speaker"))
-			if evidence == "events" { // whichever worker takes the run
-				r.starts.does(func(q run.Queued) { w.message(q, "here") })
-			}
-			body, waits := `{"agent_name":"speaker"}`, `{"agent_name":"mind","prompt":"later"}`
-			claimed := r.submit(body, "Idempotency-Key: begun")
-			r.until(claimed.RunID, run.Completed)
-			r.starts.does(nil)
-			waiting := r.submit(waits, "Idempotency-Key: waiting")
-			r.marked(r.dir)
-			if evidence == "events" {
-				r.stop()
-				r.dir = t.TempDir()
-			}
-			r.remove(claimed.RunID, claimed.SessionID, "queued claim end")
-			r.remove(waiting.RunID, waiting.SessionID, "accepted")
-			s := r.stack
-			if evidence == "events" {
-				s = start(t, r.on)
-				s.work(r.starts.do, echo("tool"), echo("speaker"))
-			}
-			s.ledgerAs("the affected runs are known", resolved)
-			natstest.Until(t, "the coordinator is ready", func() bool { return s.get("/ready").status == 200 })
-			g := s.post("/runs", body, "Idempotency-Key: begun")
-			if g.status != 409 || !strings.Contains(g.body, "history_damaged") {
-				t.Errorf("the lost run's request is answered with %d %s", g.status, g.body)
-			}
-			if again := s.submit(waits, "Idempotency-Key: waiting"); again.RunID != waiting.RunID {
-				t.Errorf("the waiting run is accepted again as %+v, want %+v", again, waiting)
-			}
-			r.starts.wantOnce(t)
-		})
+	r := fill(t, 8)
+	r.post("/agents", `{"name":"mind"}`).want(201)
+	r.work(r.starts.do, echo("speaker"))
+	const body, waits = `{"agent_name":"speaker"}`, `{"agent_name":"mind","prompt":"later"}`
+	known := r.submit(body, "Idempotency-Key: known")
+	r.until(known.RunID, run.Completed)
+	waiting := r.submit(waits, "Idempotency-Key: waiting")
+	r.marked(r.dir)
+	r.remove(waiting.RunID, waiting.SessionID, "accepted")
+	r.ledgerAs("the affected runs are known", resolved)
+	natstest.Until(t, "the coordinator is ready", func() bool { return r.get("/ready").status == 200 })
+	for _, key := range []string{"waiting", "new"} {
+		if g := r.post("/runs", waits, "Idempotency-Key: "+key); g.status != 409 ||
+			!strings.Contains(g.body, "history_damaged") {
+			t.Errorf("key %s is answered with %d %s", key, g.status, g.body)
+		}
 	}
+	if again := r.submit(body, "Idempotency-Key: known"); again.RunID != known.RunID {
+		t.Errorf("the known run's request is answered with %+v, want %+v", again, known)
+	}
+	nc := r.p.Conn(t)
+	if _, err := nc.Request(subject.InboxRuns, []byte(`{"agent_name":"mind","prompt":"left"}`), 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	r.post("/ledger/accept", "").want(200)
+	if again := r.submit(waits, "Idempotency-Key: waiting"); again.RunID != waiting.RunID {
+		t.Errorf("the lost run's request is answered with %+v, want %+v", again, waiting)
+	}
+	r.submit(waits, "Idempotency-Key: new")
+	natstest.Until(t, "the inbox's message is accepted", func() bool {
+		return len(into[projection.Page](r.get("/runs?q=left"), 200).Runs) == 1
+	})
+	r.starts.wantOnce(t)
 }
 
 // TestALostSecret: a coordinator does not start with a new secret where a history needs the old one.

@@ -38,12 +38,10 @@ const (
 
 // order is the order of the streams in a backup. The servers keep working while it is made, so a later stream
 // is a little newer than an earlier one. The inbox comes first: a message whose run is accepted meanwhile is in
-// the file too, and its key prevents a second run. Runs name payloads, events and task queues, so those follow
-// the runs. Idempotency keys follow RUNS too. A key without its run creates it when it is used again, but a run
-// without its key would be created twice. A key for an inbox message that is not in the file does no harm: a
-// restored inbox gives new messages other keys (bus.InboxPastKey).
+// the file too, and the run's id follows from the message's place. A restored inbox gives new messages other keys
+// (bus.InboxPastKey). Runs name payloads, events and task queues, so those follow the runs.
 var order = []string{
-	subject.Inbox, subject.Runs, kv(subject.Idempotency), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
+	subject.Inbox, subject.Runs, kv(subject.Reservations), subject.Rejected, subject.Events, "OBJ_" + subject.Payloads,
 	kv(subject.Agents), kv(subject.Schemas), kv(subject.Runners), kv(subject.TaskQueues), kv(subject.Secrets),
 	kv(subject.Logins), subject.Audit, kv(subject.Drafts),
 }

@@ -43,7 +43,7 @@ func fill(t *testing.T, nc *nats.Conn) {
 	put("ao.inbox.runs", 10)
 	put("ao.inbox.runs", 20, "Nats-Msg-Id", "x")
 	put("ao.rejected.runs", 20)
-	for _, name := range []string{subject.Agents, subject.Schemas, subject.Secrets, subject.Idempotency} {
+	for _, name := range []string{subject.Agents, subject.Schemas, subject.Secrets, subject.Reservations} {
 		kv, err := js.KeyValue(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,9 @@ const maxBatches = 16
 type pubAck struct {
 	Seq   uint64 `json:"seq"`
 	Count int    `json:"count"`
-	Error *struct {
+	// the message's ID is taken, by the message with that sequence
+	Duplicate bool `json:"duplicate"`
+	Error     *struct {
 		Code    int    `json:"code"`
 		ErrCode int    `json:"err_code"`
 		Text    string `json:"description"`
@@ -62,19 +64,23 @@ func checkPubAck(r *nats.Msg) (pubAck, error) {
 	if err := json.Unmarshal(r.Data, &a); err != nil {
 		return a, unavailable(fmt.Errorf("answer to a publish: %w", err))
 	}
+	if a.Duplicate {
+		return a, ErrTaken
+	}
 	if a.Error == nil {
 		return a, nil
 	}
 	no := &refusal{a.Error.ErrCode, a.Error.Text}
 	switch {
-	case no.code == codeStoreFailed && no.text == maxMsgsPerSubjectText, no.code == codeWrongLast:
+	case no.code == codeStoreFailed && no.text == maxMsgsPerSubjectText, no.code == codeWrongLast,
+		no.code == codeDuplicate:
 		return a, ErrTaken
 	case no.code == codeStoreFailed && (no.text == maxBytesText || no.text == maxMsgsText):
 		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its limit or keep fewer runs",
 			no).After(30 * time.Second)
 	case no.code == codeIncomplete, no.code == codeManyBatches:
 		return a, tooManyBatches(no)
-	case no.code == codeInFlight, no.code == codeNoLeader, a.Error.Code == 503, a.Error.Code == 429:
+	case no.code == codeInFlight, no.code == codeDuplicateInFlight, no.code == codeNoLeader, a.Error.Code == 503, a.Error.Code == 429:
 		return a, unavailable(no)
 	}
 	return a, no
@@ -98,8 +104,8 @@ func newLog(conn *Conn, reader *Reader) *Log {
 	return b
 }
 
-// Append writes one message to a subject that has none. The error is ErrTaken if it has one. After an
-// Unavailable fault the message may have been written (see AppendAndVerify). Concurrent appends share a sync to
+// Append writes one message to a subject that has none. The error is ErrTaken if it has one, or if the ID is
+// taken. After an Unavailable fault the message may have been written (see AppendAndVerify). Concurrent appends share a sync to
 // disk; a single append never waits for others.
 func (b *Log) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
@@ -112,7 +118,7 @@ func (b *Log) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 // publish writes one message without a batch.
 func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 	began := b.meter.single.Start()
-	r, err := b.write(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body}, b.recordTimeout(), subject.Runs)
+	r, err := b.write(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body, Header: e.header()}, b.recordTimeout(), subject.Runs)
 	b.meter.single.ObserveSince(began)
 	if err != nil {
 		return 0, err
@@ -126,7 +132,7 @@ func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 }
 
 // AppendBatch writes all entries as one atomic batch and returns the last sequence. After ErrTaken (at least
-// one subject has its message) and ErrTooManyBatches nothing was written; after the latter use AppendEach. If
+// one subject has its message, or one ID is taken) and ErrTooManyBatches nothing was written; after the latter use AppendEach. If
 // NATS crashes meanwhile, a prefix of the batch may remain: readers must continue from each prefix.
 func (b *Log) AppendBatch(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	switch {
@@ -206,6 +212,10 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	var r *nats.Msg
 	for i, e := range entries {
 		m.Subject, m.Data, at[0] = e.Subject, e.Body, strconv.Itoa(i+1)
+		delete(m.Header, nats.MsgIdHdr)
+		if e.ID != "" {
+			m.Header[nats.MsgIdHdr] = []string{e.ID}
+		}
 		var err error
 		if i < len(entries)-1 {
 			err = asFault(ctx, b.nc.PublishMsg(m))

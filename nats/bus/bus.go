@@ -5,12 +5,25 @@ package bus
 import (
 	"ao/nats/stream"
 	"ao/shared/fault"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Entry is a message to append.
 type Entry struct {
 	Subject string
 	Body    []byte
+	// ID is of what the message may be only one of, whatever its subject; empty: none. For two minutes NATS takes no
+	// second message with it.
+	ID string
+}
+
+// header returns the headers of a message that is written alone.
+func (e Entry) header() nats.Header {
+	if e.ID == "" {
+		return nil
+	}
+	return nats.Header{nats.MsgIdHdr: {e.ID}}
 }
 
 // Aliases for packages that know bus and not stream.

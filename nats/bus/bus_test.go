@@ -51,6 +51,33 @@ func TestReplicasNeedACluster(t *testing.T) {
 	}
 }
 
+// TestAnIDIsTakenOnce: NATS takes one message with an ID, whatever its subject, alone, in a batch, and after both.
+func TestAnIDIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	b := natstest.Bus(t)
+	n := 0
+	next := func(id string) bus.Entry {
+		n++
+		return bus.Entry{Subject: subject.Stopping("00", fmt.Sprintf("run_%d", n)), Body: []byte("{}"), ID: id}
+	}
+	alone := func(id string) error { _, err := b.Append(t.Context(), next(id)); return err }
+	batch := func(id string) error { _, err := b.AppendBatch(t.Context(), next(id), next("")); return err }
+	for name, writes := range map[string][2]func(string) error{
+		"alone": {alone, alone}, "batch after alone": {alone, batch}, "alone after batch": {batch, alone}, "batches": {batch,
+			batch},
+	} {
+		if err := writes[0](name); err != nil {
+			t.Errorf("%s: the first is refused: %v", name, err)
+		}
+		if err := writes[1](name); !errors.Is(err, bus.ErrTaken) {
+			t.Errorf("%s: the second ended with %v, want %v", name, err, bus.ErrTaken)
+		}
+	}
+	if s, err := b.State(t.Context()); err != nil || s.Msgs != 6 {
+		t.Errorf("the stream holds %d messages (%v), want 6", s.Msgs, err)
+	}
+}
+
 func TestConcurrentAppendsHaveOneWinner(t *testing.T) {
 	t.Parallel()
 	s := natstest.Server(t)

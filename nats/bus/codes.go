@@ -21,6 +21,8 @@ const (
 	codeStoreFailed       = 10077 // with maxMsgsPerSubjectText: the subject has its one message
 	codeWrongLast         = 10071
 	codeInFlight          = 10164 // cluster: a write to the subject is in flight; it may be lost
+	codeDuplicate         = 10201 // a member of a batch has an ID that is taken
+	codeDuplicateInFlight = 10158 // likewise, by a write in flight; it may be lost
 	codeIncomplete        = 10176 // the start of the batch was refused, or went to another leader; nothing is written
 	codeManyBatches       = 10210 // too many batches are in flight; nothing of this one is written
 	codeNoPeers           = 10005 // cluster: not enough servers are up and have space

@@ -62,7 +62,7 @@ func TestRefusedAppendFailsNoOther(t *testing.T) {
 			const appends = 1000
 			subj := func(n int) string { return subject.Ended("7", "run_"+strconv.Itoa(n), "k") }
 			for n := 0; n < appends; n += 100 { // these are taken already
-				if _, err := b.publish(ctx, Entry{subj(n), []byte("first")}); err != nil {
+				if _, err := b.publish(ctx, Entry{Subject: subj(n), Body: []byte("first")}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -72,7 +72,7 @@ func TestRefusedAppendFailsNoOther(t *testing.T) {
 			for range 128 {
 				wg.Go(func() {
 					for n := range next {
-						seq, err := b.Append(ctx, Entry{subj(n), []byte(strconv.Itoa(n))})
+						seq, err := b.Append(ctx, Entry{Subject: subj(n), Body: []byte(strconv.Itoa(n))})
 						if want := n%100 == 0; errors.Is(err, ErrTaken) != want || (err != nil) != want {
 							t.Errorf("%d: got %v, want taken %v", n, err, want)
 						}
@@ -131,7 +131,9 @@ func TestAppendBatchIsAllOrNone(t *testing.T) {
 	t.Parallel()
 	b := open(t, true)
 	ctx := t.Context()
-	e := func(n int) Entry { return Entry{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")} }
+	e := func(n int) Entry {
+		return Entry{Subject: subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), Body: []byte("x")}
+	}
 	seq, err := b.AppendBatch(ctx, e(1), e(2), e(3))
 	if err != nil || seq != 3 {
 		t.Fatalf("got %d, %v, want sequence 3", seq, err)
@@ -170,8 +172,8 @@ func TestBatchesAreRefusedAtOnce(t *testing.T) {
 	}
 	occupy(false)
 	pair := func(n int) []Entry {
-		return []Entry{{subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), []byte("x")},
-			{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}}
+		return []Entry{{Subject: subject.Claimed("7", "run_"+strconv.Itoa(n), "k"), Body: []byte("x")},
+			{Subject: subject.Ended("7", "run_"+strconv.Itoa(n), "k"), Body: []byte("x")}}
 	}
 	before, began := b.nc.Stats().OutMsgs, time.Now()
 	for n := range 16 {
@@ -203,7 +205,7 @@ func TestCancelledAppendFailsNoOther(t *testing.T) {
 				ctx, cancel = context.WithTimeout(ctx, time.Duration(n)*time.Microsecond)
 				defer cancel()
 			}
-			_, err := b.Append(ctx, Entry{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")})
+			_, err := b.Append(ctx, Entry{Subject: subject.Ended("7", "run_"+strconv.Itoa(n), "k"), Body: []byte("x")})
 			if n%3 != 0 && err != nil {
 				t.Errorf("%d: %v", n, err)
 			}
@@ -227,7 +229,7 @@ func TestAppendsNeedNoRoomForABatch(t *testing.T) {
 	for n := range 500 {
 		wg.Go(func() {
 			if _, err := b.Append(t.Context(),
-				Entry{subject.Ended("7", "run_"+strconv.Itoa(n), "k"), []byte("x")}); err != nil {
+				Entry{Subject: subject.Ended("7", "run_"+strconv.Itoa(n), "k"), Body: []byte("x")}); err != nil {
 				t.Errorf("%d: %v", n, err)
 			}
 		})
@@ -249,7 +251,7 @@ func TestABusAppendsWithAnother(t *testing.T) {
 	for n := range 200 {
 		for _, by := range []*Bus{b, with} {
 			all.Go(func() {
-				e := Entry{subject.Ended("7", fmt.Sprintf("run_%d", n), fmt.Sprintf("k%p", by)), []byte("{}")}
+				e := Entry{Subject: subject.Ended("7", fmt.Sprintf("run_%d", n), fmt.Sprintf("k%p", by)), Body: []byte("{}")}
 				if _, err := by.Append(t.Context(), e); err != nil {
 					t.Error(err)
 				}

@@ -19,7 +19,7 @@ const (
 var bucketBytes = map[string]int64{
 	subject.Agents: 128 << 20, subject.Schemas: 64 << 20, subject.Drafts: 96 << 20,
 	subject.Runners: 256 << 20, subject.TaskQueues: 16 << 20,
-	subject.Idempotency: 256 << 20, subject.Logins: 16 << 20,
+	subject.Reservations: 256 << 20, subject.Logins: 16 << 20,
 	subject.Secrets: minBucketBytes, subject.HighWater: 16 << 20,
 }
 

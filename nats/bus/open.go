@@ -24,7 +24,7 @@ type Config struct {
 	PayloadMaxBytes int64         // of the object store, default as MaxBytes
 	EventMaxAge     time.Duration // of EVENTS, default 168h
 	RejectedMaxAge  time.Duration // of REJECTED, default 168h
-	KeyMaxAge       time.Duration // of the bucket "idempotency", default 168h
+	KeyMaxAge       time.Duration // of what the bucket Reservations holds, default 168h
 	Memory          int64         // of the NATS server in bytes, default 2 GiB: it bounds messages (SubjectMemory)
 	Log             *slog.Logger  // default slog.Default()
 

@@ -137,7 +137,7 @@ func (b *setup) restored(ctx context.Context) error {
 // bucketNames are the key-value buckets.
 var bucketNames = []string{
 	subject.Agents, subject.Schemas, subject.Runners, subject.TaskQueues,
-	subject.Idempotency, subject.Secrets, subject.Logins, subject.Drafts, subject.HighWater,
+	subject.Reservations, subject.Secrets, subject.Logins, subject.Drafts, subject.HighWater,
 }
 
 // try does one step. After an Unavailable fault it can be tried again.
@@ -340,7 +340,7 @@ func readLayout(text string) (major, minor int, err error) {
 func (b *setup) bucket(ctx context.Context, name string) error {
 	cfg := jetstream.KeyValueConfig{Bucket: name, History: 1, Replicas: b.cfg.Replicas, Storage: jetstream.FileStorage}
 	switch name {
-	case subject.Idempotency:
+	case subject.Reservations:
 		cfg.TTL = b.cfg.KeyMaxAge
 	case subject.Logins:
 		cfg.TTL = loginMaxAge

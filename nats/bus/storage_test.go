@@ -48,7 +48,7 @@ func TestAFullDiskIsReportedSoon(t *testing.T) {
 			return err
 		},
 		"a key": func() error {
-			_, err := b.Bucket(subject.Idempotency).Create(t.Context(), "k", make([]byte, 8<<10))
+			_, err := b.Bucket(subject.Reservations).Create(t.Context(), "k", make([]byte, 8<<10))
 			return err
 		},
 		"a definition": func() error {

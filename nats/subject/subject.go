@@ -21,16 +21,16 @@ const (
 
 // The key-value buckets and the object store.
 const (
-	Agents      = "agents"
-	Schemas     = "schemas"
-	Runners     = "runners"
-	TaskQueues  = "lanes"
-	Idempotency = "idempotency"
-	Secrets     = "secrets"
-	Drafts      = "drafts"    // schemas of agents that are being written
-	Logins      = "logins"    // ids of ended logins
-	HighWater   = "highwater" // how far RUNS has come, outside of RUNS
-	Payloads    = "payloads"  // object store: bodies too large for a message
+	Agents       = "agents"
+	Schemas      = "schemas"
+	Runners      = "runners"
+	TaskQueues   = "lanes"
+	Reservations = "idempotency" // tries of webhooks and batches of retries; older versions kept keys there
+	Secrets      = "secrets"
+	Drafts       = "drafts"    // schemas of agents that are being written
+	Logins       = "logins"    // ids of ended logins
+	HighWater    = "highwater" // how far RUNS has come, outside of RUNS
+	Payloads     = "payloads"  // object store: bodies too large for a message
 )
 
 // MarkKey is the key of the bucket HighWater for the mark of RUNS.
@@ -176,7 +176,7 @@ func Notified(partition, run string, n int) string {
 // LastBackup is the key in the bucket Secrets with the time of the last complete backup.
 const LastBackup = "last_backup"
 
-// WebhookTryKey returns the key in the bucket Idempotency with which a coordinator reserves the n-th try of a run's
+// WebhookTryKey returns the key in the bucket Reservations with which a coordinator reserves the n-th try of a run's
 // webhook.
 func WebhookTryKey(run string, n int) string { return "try." + run + "." + strconv.Itoa(n) }
 

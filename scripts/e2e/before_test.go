@@ -40,9 +40,6 @@ func TestAnOldDataFolder(t *testing.T) {
 	s.has(s.post("/schemas", `{"name":"findings","schema":`+findings+`}`), 201)
 	ended := s.sync("echo", `{"word":"first"}`).at("run_id")
 	session := s.sync("talker", promptParams("word 0\n@say noted")).at("session_id")
-	const keyed = `{"agent_name":"echo","parameters":{"word":"keyed"}}`
-	once := s.post("/runs", keyed, "Idempotency-Key", "of before").at("run_id")
-	s.ended(once)
 
 	for turn, version := range []string{today, old, today} {
 		// One is running and ends with the program; the others wait behind it for the next program.
@@ -64,8 +61,6 @@ func TestAnOldDataFolder(t *testing.T) {
 			s.has(s.get("/runs/"+id+"/result"), 200, fmt.Sprintf("waits %d", i))
 		}
 		s.has(s.get("/runs/"+ended+"/result"), 200, "first")
-		s.same("what its key is answered with", s.post("/runs", keyed, "Idempotency-Key", "of before").at("run_id"),
-			once)
 		r := s.post("/runs", `{"session_id":"`+session+`","parameters":`+promptParams("@recall")+`,"mode":"sync"}`)
 		s.has(r, 200, `word 0`)
 		s.contains(s.messages(session), "noted")

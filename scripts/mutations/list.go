@@ -57,8 +57,8 @@ var mutations = []mutation{
 
 	// Accepted is never lost, and every effect may be repeated.
 	{"coordinator/runs/idempotency.go", "a repeated key makes another run",
-		"i.keys.Create(ctx, at, raw); errors.Is(err, bus.ErrTaken)",
-		"i.keys.Create(ctx, at+first.Run, raw); errors.Is(err, bus.ErrTaken)"},
+		"	id, session := i.ids(scope, key)\n",
+		"	id, session := i.ids(scope, key+time.Now().String())\n"},
 	{recording + "waiting.go", "a waiting run is ended without a claim",
 		"	seq, err := e.Records.AppendBatch(ctx, all...)", "	seq, err := e.Records.AppendBatch(ctx, all[1:]...)"},
 	{recording + "writer.go", "callbacks are not named after their children",

@@ -269,7 +269,9 @@ func (c *coordinator) wire(log *slog.Logger) {
 		Limits:  runs.Limits{Payload: 1 << 20, Depth: 8, NoMatch: noMatch, Waiting: 10_000},
 		History: h,
 		Stream:  c.client, Records: records, Ends: ends, Torn: torn, Reads: reads,
-		Keys: c.bucket("idempotency"), Agents: agents, Runners: c.registry, Queues: table,
+		Batches: c.bucket(subject.Reservations), IDs: c.keys.IDs, Agents: agents,
+		Damaged: func() bool { return highwater.Missing(c.mark.Damages()) > 0 },
+		Runners: c.registry, Queues: table,
 		Schema:   func(context.Context, string) (s schemas.Schema, err error) { return s, errors.New("none") },
 		Callback: func(string) error { return nil }, Version: fixed{}.Now, Ready: c.ready,
 		CheckDisk: func() error { return nil }, Waiting: func(run.Run) string { return "" }, Retry: insist,
@@ -311,7 +313,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		*record.ReadBarrier
 		bucket
 		insisting
-	}{records, reads, c.bucket("idempotency"), insisting{}}, Receivers: receivers{c: c}, Log: log})
+	}{records, reads, c.bucket(subject.Reservations), insisting{}}, Receivers: receivers{c: c}, Log: log})
 	webhooks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.WebhookDue)) }
 	expired := expiry.New(expiry.Config{Log: log, RemoveAfter: removeAfter, Lease: leaseTime, Connection: c.client,
 		Runners: &departures{Deregistrar: &runners.Deregistrar{Runners: c.registry}, by: c.name, world: c.world},

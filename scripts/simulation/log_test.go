@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ type runsLog struct {
 	first     uint64           // of the messages that are left; Last+1 where none is
 	rotten    map[uint64]bool  // counted, and never given; their subjects stay taken
 	bySubject map[string]uint64
+	ids       map[string]uint64   // by the ID of a message: its sequence; NATS forgets it after idWindow
 	queued    map[string][]uint64 // sequences of queued records, by task queue
 	held      map[string]bool     // subjects with a write in flight: refused, as by a cluster's leader
 	clustered bool
@@ -29,7 +31,7 @@ type runsLog struct {
 
 func newLog(clustered bool) *runsLog {
 	return &runsLog{msgs: make([]stream.Message, 1), first: 1, rotten: map[uint64]bool{},
-		bySubject: map[string]uint64{}, queued: map[string][]uint64{}, held: map[string]bool{},
+		bySubject: map[string]uint64{}, ids: map[string]uint64{}, queued: map[string][]uint64{}, held: map[string]bool{},
 		clustered: clustered, created: time.Now()}
 }
 
@@ -44,7 +46,7 @@ func (l *runsLog) state() stream.State {
 func (l *runsLog) append(entries ...entry) (seq uint64, err error) {
 	subjects := map[string]bool{}
 	for _, e := range entries {
-		if l.bySubject[e.Subject] != 0 || l.held[e.Subject] || subjects[e.Subject] {
+		if l.bySubject[e.Subject] != 0 || l.held[e.Subject] || subjects[e.Subject] || l.knows(e.ID) {
 			return 0, stream.ErrTaken
 		}
 		subjects[e.Subject] = true
@@ -53,12 +55,29 @@ func (l *runsLog) append(entries ...entry) (seq uint64, err error) {
 		seq = uint64(len(l.msgs))
 		l.msgs = append(l.msgs, stream.Message{Seq: seq, Subject: e.Subject, Body: e.Body, Time: time.Now().UTC()})
 		l.bySubject[e.Subject] = seq
+		if e.ID != "" {
+			l.ids[e.ID] = seq
+		}
 		if rec, err := subject.Parse(e.Subject); err == nil && rec.Kind == subject.QueuedKind {
 			l.queued[rec.TaskQueue] = append(l.queued[rec.TaskQueue], seq)
 			l.queuings++
 		}
 	}
 	return seq, nil
+}
+
+// idWindow is how long NATS knows the IDs of messages.
+const idWindow = 2 * time.Minute
+
+// knows reports whether a message with an ID was written lately.
+func (l *runsLog) knows(id string) bool {
+	seq := l.ids[id]
+	return seq != 0 && time.Since(l.msgs[seq].Time) < idWindow
+}
+
+// forget forgets the IDs of messages from a sequence on, which are lost.
+func (l *runsLog) forget(from, n uint64) {
+	maps.DeleteFunc(l.ids, func(_ string, seq uint64) bool { return seq >= from && seq-from < n })
 }
 
 // outlived reports whether a worker's claim was on its way until what it claims was removed. Records are kept for days,
@@ -142,6 +161,7 @@ func (l *runsLog) remove(seq uint64) {
 
 // hole loses records, perhaps also the last one, whose sequence NATS keeps.
 func (l *runsLog) hole(from, n uint64) (lost []stream.Message) {
+	l.forget(from, n)
 	for seq := from; seq < from+n && seq <= l.last(); seq++ {
 		if m := l.msgs[seq]; m.Subject != "" && !l.rotten[seq] {
 			lost = append(lost, m)
@@ -153,6 +173,7 @@ func (l *runsLog) hole(from, n uint64) (lost []stream.Message) {
 
 // cut loses everything from a sequence on. Its sequences are used again.
 func (l *runsLog) cut(from uint64) (lost []stream.Message) {
+	l.forget(from, l.last()+1)
 	for seq := from; seq <= l.last(); seq++ {
 		if m := l.msgs[seq]; m.Subject != "" {
 			lost = append(lost, m)

@@ -76,6 +76,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Trace))
 		case "retry_of":
 			s.RetryOf = strictjson.String(v)
+		case "request_hash":
+			s.RequestHash = strictjson.String(v)
 		case "asked":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Requested))
 		case "payload":

@@ -62,6 +62,7 @@ func (s *Spec) write(o *strictjson.Builder) {
 		o.Close()
 	}
 	o.OptText("retry_of", s.RetryOf)
+	o.OptText("request_hash", s.RequestHash)
 	if s.Requested != nil {
 		o.Value("asked", s.Requested)
 	}

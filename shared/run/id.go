@@ -16,13 +16,25 @@ var (
 	runID     = regexp.MustCompile(`^run_[0-9A-Za-z]{1,64}$`)
 )
 
-// NewID makes a run id that sorts by time (UUIDv7 without dashes).
+// NewID makes a run id (UUIDv7 without dashes).
 func NewID() string { return "run_" + v7() }
 
-// NewSessionID makes a session id that sorts by time.
+// NewSessionID makes a session id likewise.
 func NewSessionID() string { return "ses_" + v7() }
 
-// CreatedAt is when an id was made, to the millisecond; false: a caller chose the id.
+// KeyedID makes a run id from 32 random hexadecimal digits that an idempotency key gives. It tells no time (UUIDv8).
+func KeyedID(digits string) string { return "run_" + v8(digits) }
+
+// KeyedSessionID makes a session id likewise.
+func KeyedSessionID(digits string) string { return "ses_" + v8(digits) }
+
+// v8 makes a UUID of version 8 of the digits of a hash.
+func v8(digits string) string {
+	variant := "89ab"[strings.IndexByte("0123456789abcdef", digits[16])&3]
+	return digits[:12] + "8" + digits[13:16] + string(variant) + digits[17:32]
+}
+
+// CreatedAt is when an id was made, to the millisecond; false: a caller chose the id, or it was made from a key.
 func CreatedAt(id string) (time.Time, bool) {
 	_, digits, _ := strings.Cut(id, "_")
 	raw, err := hex.DecodeString(digits)

@@ -53,13 +53,16 @@ type Spec struct {
 	// counts towards this caller's share of queues; opaque
 	Caller string `json:"caller,omitempty"`
 	// it reports ended children to its session; never set in older records
-	IsCallbackTurn bool       `json:"callback_turn,omitempty"`
-	CreatedAt      time.Time  `json:"created_at"`         // the coordinator's clock
-	Trace          *Trace     `json:"trace,omitempty"`    // its trace context; nil: none
-	RetryOf        string     `json:"retry_of,omitempty"` // the run that it repeats
-	Requested      *Requested `json:"asked,omitempty"`    // what a retry requests again; nil: nothing
-	Body           *Payload   `json:"payload,omitempty"`  // instead of a large Input
-	*Input         `json:",omitempty"`
+	IsCallbackTurn bool      `json:"callback_turn,omitempty"`
+	CreatedAt      time.Time `json:"created_at"`         // the coordinator's clock
+	Trace          *Trace    `json:"trace,omitempty"`    // its trace context; nil: none
+	RetryOf        string    `json:"retry_of,omitempty"` // the run that it repeats
+	// RequestHash is a hash of the request that an idempotency key came with; empty: none did. Then the run's id
+	// follows from the key, and the run's first record shows which request made it.
+	RequestHash string     `json:"request_hash,omitempty"`
+	Requested   *Requested `json:"asked,omitempty"`   // what a retry requests again; nil: nothing
+	Body        *Payload   `json:"payload,omitempty"` // instead of a large Input
+	*Input      `json:",omitempty"`
 }
 
 // Requested is what the request asked for, where other members have it merged with the agent's values. A retry

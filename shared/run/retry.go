@@ -2,6 +2,10 @@ package run
 
 import "time"
 
+// CodeDamaged is the error code of what the history may have lost: a run's claim or end, or the run of an idempotency
+// key.
+const CodeDamaged = "history_damaged"
+
 // CodeDisconnected is the error code of an attempt whose worker is gone.
 const CodeDisconnected = "runner_disconnected"
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -94,7 +93,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 // run's own records and kept what its worker wrote.
 func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservation) error {
 	exists, err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID, p.Seq)
-	damaged := err != nil && fault.Of(err).Code == record.CodeDamaged // it had begun
+	damaged := err != nil && fault.Of(err).Code == run.CodeDamaged // it had begun
 	if exists || err != nil && !damaged {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 
 	"ao/coordinator/control/completion"
 	"ao/coordinator/projection"
-	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/shared/fault"
+	"ao/shared/run"
 )
 
 // world is a history with a run that another record carries, and what is done about it.
@@ -53,7 +53,7 @@ func TestACarriedRunIsAcceptedOnce(t *testing.T) {
 		want string
 	}{
 		"it does not exist":            {world{}, "accepted and removed"},
-		"it had begun before a damage": {world{damage: fault.New(fault.Conflict, record.CodeDamaged, "")}, "failed"},
+		"it had begun before a damage": {world{damage: fault.New(fault.Conflict, run.CodeDamaged, "")}, "failed"},
 		"NATS cannot read its record":  {world{unreadable: true}, "acceptedfailed"},
 		"somebody has accepted it":     {world{exists: true}, ""},
 		"NATS does not answer":         {world{damage: errors.New("no answer")}, ""},

@@ -216,7 +216,7 @@ func seize(t *testing.T, c *parts.Coordinator, id string, n int) {
 	t.Helper()
 	mine, err := json.Marshal(webhook.Taken{By: "another", At: time.Now().Add(-24 * time.Hour)})
 	if err == nil {
-		_, err = c.Bus.Bucket(subject.Idempotency).Put(t.Context(), subject.WebhookTryKey(id, n), mine)
+		_, err = c.Bus.Bucket(subject.Reservations).Put(t.Context(), subject.WebhookTryKey(id, n), mine)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +266,7 @@ func TestFinishedAttemptIsNotRepeated(t *testing.T) {
 		if wasSeized {
 			seize(t, c, id, 1)
 		}
-		_, rev, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(), subject.WebhookTryKey(id, 1))
+		_, rev, err := c.Bus.Bucket(subject.Reservations).Get(t.Context(), subject.WebhookTryKey(id, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestUnreadableRunReservesNoAttempt(t *testing.T) {
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
 	}
-	if _, _, err := c.Bus.Bucket(subject.Idempotency).Get(t.Context(),
+	if _, _, err := c.Bus.Bucket(subject.Reservations).Get(t.Context(),
 		subject.WebhookTryKey(unknown.RunID, 1)); !errors.Is(
 		err,
 		bus.ErrNotFound,

@@ -122,7 +122,7 @@ func newWebhook(c *Coordinator) *webhook.Controller {
 		*record.ReadBarrier
 		*bus.Bucket
 		insisting
-	}{c.records, c.reads, c.bus.Bucket(subject.Idempotency), c.retryUntilAvailable}
+	}{c.records, c.reads, c.bus.Bucket(subject.Reservations), c.retryUntilAvailable}
 	shown := struct {
 		history
 		*runs.Service

@@ -1,84 +1,206 @@
 package parts
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"ao/coordinator/control/retention"
-	"ao/coordinator/runs"
+	"ao/nats/embed"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
-// An idempotency key outlives its run once more than RUN_KEEP runs have ended since. The run must not be executed
-// twice, even if fewer runs are left afterwards or RUN_KEEP is raised.
-func TestIdempotencyKeyOutlivesItsRun(t *testing.T) {
-	c := start(t, natstest.Bus(t), Config{Keep: 1})
+// An idempotency key lives as long as its run. While NATS knows the run's message, a repeat gets its ids and starts
+// nothing; after that the request is a new one.
+func TestAKeyLivesAsLongAsItsRun(t *testing.T) {
+	s := natstest.Server(t)
+	c := start(t, natstest.Open(t, s), Config{Keep: 1})
 	r := runner("one", echo("a"))
 	register(t, c, r)
 	const body = `{"agent_name":"a"}`
 	first := submit(t, c, body, "k")
 	finish(t, c, claim(t, c, first.RunID, r))
-	last := submit(t, c, body, "")
-	finish(t, c, claim(t, c, last.RunID, r))
+	finish(t, c, claim(t, c, submit(t, c, body, "").RunID, r))
 	c.retained.Truncate(t.Context(), retention.Step)
-	nothing := func(c *Coordinator, when string) {
-		t.Helper()
+	if again := submit(t, c, body, "k"); again.RunID != first.RunID || again.SessionID != first.SessionID {
+		t.Fatalf("got %+v, want %+v", again, first)
+	}
+	_, err := c.Show(t.Context(), first.RunID)
+	wantCode(t, err, "not_found")
+	forgetIDs(t, s)
+	natstest.Until(t, "the key is free", func() bool {
 		again := submit(t, c, body, "k")
-		if err := c.reads.CatchUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, there := c.History.Active(first.RunID); there || again.RunID != first.RunID {
-			t.Fatalf("%s: got %s again after %s; it is started again: %t", when, again.RunID, first.RunID, there)
-		}
-		_, err := c.Show(t.Context(), again.RunID)
-		wantCode(t, err, "no_longer_kept")
-		_, err = c.Session(t.Context(), again.SessionID)
-		wantCode(t, err, "no_longer_kept")
-		_, err = c.Show(t.Context(), run.NewID())
-		wantCode(t, err, "not_found")
-		_, err = c.Session(t.Context(), run.NewSessionID())
-		wantCode(t, err, "not_found")
-	}
-	nothing(c, "truncated")
-	nothing(start(t, c.bus, Config{Keep: 1000}), "more may be kept")
-	if err := c.DeleteSession(t.Context(), last.SessionID); err != nil {
-		t.Fatal(err)
-	}
-	nothing(c, "fewer are left")
+		_, accepted := c.History.Active(again.RunID)
+		return accepted && again.RunID == first.RunID && again.SessionID == first.SessionID
+	})
+	active(t, c, first.RunID, "is queued", isQueued)
+	finish(t, c, claim(t, c, first.RunID, r))
 }
 
-// A coordinator died between key and run: the repeat stores the run, also where history has been truncated.
-func TestAKeyWithoutARunStoresIt(t *testing.T) {
-	c := start(t, natstest.Bus(t), Config{Keep: 1})
+// forgetIDs makes NATS forget the IDs of messages, as it does after two minutes.
+func forgetIDs(t *testing.T, s *embed.Server) {
+	t.Helper()
+	js, err := jetstream.New(natstest.Conn(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := js.Stream(t.Context(), subject.Runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := one.CachedInfo().Config
+	cfg.Duplicates = 100 * time.Millisecond
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two requests with one key and other bodies come to two coordinators at the same moment. Their runs have other queues,
+// or one waits for a runner, or they have sessions of their own: one is accepted, and the other one changes nothing.
+func TestOtherBodiesAtTheSameMoment(t *testing.T) {
+	s := natstest.Server(t)
+	at := []*Coordinator{start(t, natstest.Open(t, s), Config{}), start(t, natstest.Open(t, s), Config{})}
+	r := runner("one", echo("a"), echo("b"))
+	register(t, at[0], r)
+	natstest.Until(t, "both know the runner", func() bool {
+		_, err := at[1].Check(t.Context(), []byte(`{"agent_name":"a"}`), "test")
+		return err == nil
+	})
+	const elsewhere = `{"agent_name":"b","additional_demands":{"hostname":"elsewhere"}}`
+	for name, bodies := range map[string][2]string{
+		"parameters":       {`{"agent_name":"a","parameters":{"n":1}}`, `{"agent_name":"a","parameters":{"n":2}}`},
+		"queues":           {`{"agent_name":"a"}`, `{"agent_name":"a","additional_demands":{"hostname":"here"}}`},
+		"one waits":        {`{"agent_name":"a"}`, elsewhere},
+		"sessions":         {`{"agent_name":"a","session_id":"ses_%d-1"}`, `{"agent_name":"a","session_id":"ses_%d-2"}`},
+		"an own session":   {`{"agent_name":"a","session_id":"ses_%d-3"}`, `{"agent_name":"b"}`},
+		"one waits in its": {`{"agent_name":"a","session_id":"ses_%d-4"}`, elsewhere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for i := range 20 {
+				key := fmt.Sprint(name, i)
+				var runs [2]string
+				var errs [2]error
+				var both sync.WaitGroup
+				for n, c := range at {
+					both.Go(func() {
+						a, err := c.Submit(t.Context(), []byte(strings.ReplaceAll(bodies[n], "%d", fmt.Sprint(i))), "test", key)
+						runs[n], errs[n] = a.RunID, err
+					})
+				}
+				both.Wait()
+				won := slices.Index(errs[:], nil)
+				if won < 0 || errs[1-won] == nil {
+					t.Fatalf("got %v", errs)
+				}
+				wantCode(t, errs[1-won], "idempotency_key_reused")
+				got := firstRecords(t, at[0], runs[won])
+				if len(got) != 1 || got[0].Agent != bodies[won][len(`{"agent_name":"`):][:1] {
+					t.Fatalf("%d won; its run has the records %+v", won, got)
+				}
+				for _, c := range at {
+					if again, err := c.Submit(t.Context(), []byte(strings.ReplaceAll(bodies[won], "%d", fmt.Sprint(i))),
+						"test", key); err != nil || again.RunID != runs[won] || again.SessionID != got[0].SessionID {
+						t.Fatalf("a repeat is answered with %+v, %v", again, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// firstRecords returns what the queued and accepted records of a run hold, and the session records that name it.
+func firstRecords(t *testing.T, c *Coordinator, id string) (all []run.Spec) {
+	t.Helper()
+	records, err := c.bus.Records(t.Context(), subject.AllRuns, 0, 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessions := 0
+	for _, m := range records {
+		rec, err := subject.Parse(m.Subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case rec.Run == id && (rec.Kind == subject.QueuedKind || rec.Kind == subject.AcceptedKind):
+			q, err := run.DecodeQueued(m.Body, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, q.Spec)
+		case rec.Kind == subject.SessionKind && strings.Contains(string(m.Body), id):
+			sessions++
+		}
+	}
+	if sessions > 1 {
+		t.Errorf("%d sessions begin with run %s", sessions, id)
+	}
+	return all
+}
+
+// Two coordinators read other definitions of an agent, and plan one request in two ways. The first record counts, and
+// both give its answer.
+func TestOneRequestTwoPlans(t *testing.T) {
+	s := natstest.Server(t)
+	var at []*Coordinator
+	for _, tags := range []string{`[]`, `["nowhere"]`} { // queued here, and accepted there
+		dir := t.TempDir()
+		definition := `{"name":"thinker","demands":{"tags":` + tags + `}}`
+		if err := os.WriteFile(filepath.Join(dir, "thinker.json"), []byte(definition), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, start(t, natstest.Open(t, s), Config{AgentsDirs: []string{dir}}))
+	}
+	register(t, at[0], runnerapi.Runner{Identity: runnerapi.Identity{Hostname: "here", ProjectDir: "/srv",
+		ExecutorProfile: "mind", ExecutorType: run.Autonomous}, Instance: "one", MaxConcurrentRuns: 8})
+	for i := range 20 {
+		answers := make(chan string, 2)
+		for _, c := range at {
+			go func() {
+				a, err := c.Submit(t.Context(), []byte(`{"agent_name":"thinker","prompt":"x"}`), "test", fmt.Sprint(i))
+				answers <- fmt.Sprint(a.RunID, a.SessionID, err)
+			}()
+		}
+		if one, two := <-answers, <-answers; one != two {
+			t.Fatalf("got %s and %s", one, two)
+		}
+		id, _ := at[0].keys.IDs("test", fmt.Sprint(i))
+		if got := firstRecords(t, at[0], id); len(got) != 1 {
+			t.Fatalf("the run has the records %+v", got)
+		}
+	}
+}
+
+// A session is deleted, and its first run with it. Ids are not used again: a repeat gets them and starts nothing. A
+// session that goes on without its first run does not begin again either.
+func TestAKeyOfADeletedSession(t *testing.T) {
+	c := start(t, natstest.Bus(t), Config{})
 	r := runner("one", echo("a"))
 	register(t, c, r)
 	const body = `{"agent_name":"a"}`
-	for range 3 {
-		finish(t, c, claim(t, c, submit(t, c, body, "").RunID, r))
-	}
-	c.retained.Truncate(t.Context(), retention.Step)
-	sum, name := sha256.Sum256([]byte(body)), sha256.Sum256([]byte("test\x00k"))
-	state, err := c.bus.State(t.Context())
-	if err != nil {
+	first := submit(t, c, body, "k")
+	finish(t, c, claim(t, c, first.RunID, r))
+	if err := c.DeleteSession(t.Context(), first.SessionID); err != nil {
 		t.Fatal(err)
 	}
-	left := runs.IdempotencyRecord{Body: sum[:], Run: run.NewID(), Session: run.NewSessionID(), Last: state.Last}
-	raw, err := json.Marshal(left)
-	if err == nil {
-		_, err = c.bus.Bucket(subject.Idempotency).Create(t.Context(), hex.EncodeToString(name[:]), raw)
+	for _, at := range []*Coordinator{c, start(t, c.bus, Config{})} {
+		if again := submit(t, at, body, "k"); again.RunID != first.RunID || again.SessionID != first.SessionID {
+			t.Errorf("got %+v, want %+v", again, first)
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
+	if got := firstRecords(t, c, first.RunID); len(got) != 0 {
+		t.Errorf("it is accepted again: %+v", got)
 	}
-	if a := submit(t, c, body, "k"); a.RunID != left.Run || a.SessionID != left.Session {
-		t.Errorf("got %+v, want %+v", a, left)
-	}
-	active(t, c, left.Run, "is queued", isQueued)
 }
 
 // Two repeats of a request with a session id of its own at the same moment: both get the first answer.

@@ -1,6 +1,8 @@
 package parts
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +11,6 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
-	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -240,13 +241,16 @@ func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 }
 
 // beginning writes a prefix of what begins a session under its caller's own id.
-func (p *prefix) beginning(body string) run.Spec {
+func (p *prefix) beginning(body string) run.Spec { return p.beginningAs(body, run.NewID(), "") }
+
+// beginningAs writes a prefix of what begins the session of a run with that id.
+func (p *prefix) beginningAs(body, id, hash string) run.Spec {
 	p.Helper()
 	plan, err := p.c.Check(p.Context(), []byte(body), "test")
 	if err != nil {
 		p.Fatal(err)
 	}
-	plan.Spec.ID = run.NewID()
+	plan.Spec.ID, plan.Spec.RequestHash = id, hash
 	if err := p.c.records.Offload(p.Context(), &plan.Spec); err != nil {
 		p.Fatal(err)
 	}
@@ -257,6 +261,9 @@ func (p *prefix) beginning(body string) run.Spec {
 	}
 	together, apart, err := p.c.SessionRecords(part, plan.Spec, first)
 	p.late = apart[1]
+	if hash != "" {
+		together[0].ID = id
+	}
 	p.write(together, err)
 	return plan.Spec
 }
@@ -282,14 +289,13 @@ func TestALateRunOfADeletedSession(t *testing.T) {
 func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		body := `{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`
-		spec := p.beginning(body)
-		plan, err := p.c.Check(t.Context(), []byte(body), "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := p.c.Idempotency.Restore(t.Context(), p.c.runsService, plan,
-			runs.IdempotencyRecord{Run: spec.ID, Session: spec.SessionID}); err != nil || got.RunID != spec.ID {
-			t.Errorf("%+v %v", got, err)
+		id, _ := p.c.keys.IDs("test", "k")
+		sum := sha256.Sum256([]byte(body))
+		spec := p.beginningAs(body, id, hex.EncodeToString(sum[:16]))
+		_, err := p.c.Submit(t.Context(), []byte(strings.Replace(body, "think\"}", "other\"}", 1)), "test", "k")
+		wantCode(t, err, "idempotency_key_reused")
+		if got := submit(t, p.c, body, "k"); got.RunID != id || got.SessionID != spec.SessionID {
+			t.Errorf("got %+v, want %+v", got, spec)
 		}
 		p.ends(spec.ID, results("ok"))
 		p.records(subject.Claimed(subject.Partition(spec.SessionID), spec.ID, "*"), 1)

@@ -53,74 +53,22 @@ func TestALargeRequestThatTwoStore(t *testing.T) {
 	}
 }
 
-// A crash of NATS lost a run's own records, and its worker still appended the end record. A repeat of the request
-// restores the run, and nothing of the old attempt blocks it. Nor does the record by which the session's caller chose
-// its id.
-func TestARepeatAfterATornHistory(t *testing.T) {
-	for name, own := range map[string]string{"a new session": "", "an id of its own": `,"session_id":"` +
-		run.NewSessionID() + `"`} {
-		t.Run(name, func(t *testing.T) { repeatTorn(t, `{"agent_name":"thinker","prompt":"think"`+own+`}`) })
-	}
-}
-
-func repeatTorn(t *testing.T, body string) {
-	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
-	f.start("") // history begins before the loss
-	lost := submit(t, f.c, body, "key")
-	a := f.claim(lost.RunID)
-	part := subject.Partition(lost.SessionID)
-	for _, subj := range []string{subject.QueuedOf(part, lost.RunID), subject.Claimed(part, lost.RunID, "*")} {
-		if err := f.c.bus.Purge(t.Context(), subject.Runs, subj, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(t, f.c.bus, subject.Ended(part, lost.RunID, a.Key), run.Ended{V: run.Version, SessionID: lost.SessionID,
-		RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
-	anew := start(t, f.c.bus, Config{})
-	register(t, anew, f.r)
-	if anew.History.Ended(lost.RunID) {
-		t.Fatal("the run is known")
-	}
-	again := submit(t, anew, body, "key")
-	if again.RunID != lost.RunID {
-		t.Fatalf("%+v, want %+v", again, lost)
-	}
-	f.c = anew
-	f.ends(again.RunID, results("ok"))
-	if r, err := anew.Show(t.Context(), again.RunID); err != nil || r.Status != run.Completed {
-		t.Errorf("%+v %v", r, err)
-	}
-}
-
-// An end record of the old attempt comes at the moment when its run is stored again. Neither the run's worker nor a
-// coordinator that abandons the run finds it in its place.
+// An end record of a run came before the run. A coordinator that abandons the run does not find it in its place.
 func TestALateEndRecordIsNotInTheWay(t *testing.T) {
 	f := newFixture(t, start(t, natstest.Bus(t), Config{Lease: time.Hour}))
-	late := func() (*runs.Plan, runs.IdempotencyRecord) {
-		t.Helper()
-		p, err := f.c.Check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
-		if err != nil {
-			t.Fatal(err)
-		}
-		lost := runs.IdempotencyRecord{Run: run.NewID(), Session: run.NewSessionID()}
-		put(t, f.c.bus, subject.Ended(subject.Partition(lost.Session), lost.Run, f.c.keys.Of(lost.Run, 1)),
-			run.Ended{V: run.Version, SessionID: lost.Session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1,
-				Status: run.Completed, At: time.Now()})
-		return p, lost
-	}
-	p, lost := late()
-	if _, err := f.c.Idempotency.Restore(t.Context(), f.c.runsService, p, lost); err != nil {
+	p, err := f.c.Check(t.Context(), []byte(`{"agent_name":"thinker","prompt":"think"}`), "test")
+	if err != nil {
 		t.Fatal(err)
 	}
-	f.ends(lost.Run, results("ok"))
-
-	p, lost = late()
-	if _, err := f.c.Place(t.Context(), p, lost.Run, lost.Session); err != nil {
+	id, session := run.NewID(), run.NewSessionID()
+	put(t, f.c.bus, subject.Ended(subject.Partition(session), id, f.c.keys.Of(id, 1)), run.Ended{V: run.Version,
+		SessionID: session, RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Completed, At: time.Now()})
+	if _, err := f.c.Place(t.Context(), p, id, session); err != nil {
 		t.Fatal(err)
 	}
-	act := f.claim(lost.Run)
+	act := f.claim(id)
 	natstest.Until(t, "the run is abandoned", func() bool {
-		return f.c.ends.FailLost(t.Context(), act, "test") == nil && f.c.History.Ended(lost.Run)
+		return f.c.ends.FailLost(t.Context(), act, "test") == nil && f.c.History.Ended(id)
 	})
 }
 

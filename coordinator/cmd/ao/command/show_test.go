@@ -353,8 +353,8 @@ read       9 records, from 1 to 9
 	}{
 		{"verify", stray, strings.TrimSuffix(counts, "\n") +
 			"foreign    2 of these have no attempt's key and are ignored; the first is record 4\n\n" +
-			"ok: nothing was lost or done twice\n", "", exitDone},
-		{"verify", good, counts + "ok: nothing was lost or done twice\n", "", exitDone},
+			"ok: the log is complete and consistent\n", "", exitDone},
+		{"verify", good, counts + "ok: the log is complete and consistent\n", "", exitDone},
 		{"verify", bad, counts + `VIOLATION    RUN    RECORD  MESSAGE
 begun_twice  run_1  7       Attempt 1 was claimed twice
 sum          -      -       3 are not 4

@@ -58,7 +58,8 @@ const verifyTimeout = 10 * time.Minute
 const aboutVerify = `Verify the history from the records of the stream, independent of the coordinator's
 state: every accepted run is waiting, running or ended; no attempt was claimed twice or has two end records;
 each session ran one turn at a time, in order; every callback was delivered once or is pending. It also compares
-the history with its high-water mark, and says which records are missing.
+the history with its high-water mark, and says which records are missing. It does not read the buckets: a definition of an agent or a schema that NATS lost
+is not told.
 
 --accept-damage (scope admin) goes on with what is left: what is missing is no longer called wrong.
 
@@ -66,7 +67,7 @@ Exit codes: 0 verified, 1 violations found and printed, or the coordinator refus
 5 coordinator unreachable, 130 interrupted.`
 
 func verifyCommand(a *app) *cobra.Command {
-	c := &cobra.Command{Use: "verify", Short: "Verify from the stream that nothing was lost or done twice",
+	c := &cobra.Command{Use: "verify", Short: "Verify that the log is complete and consistent",
 		Long: aboutVerify, Args: noArguments}
 	accept := c.Flags().Bool("accept-damage", false, "go on with what is left of a damaged history (scope admin)")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
@@ -121,7 +122,7 @@ func showVerification(a *app, r verification) error {
 	a.print(f.String())
 	showDamages(a, r.Damages)
 	if *r.OK {
-		return a.print("\nok: nothing was lost or done twice\n")
+		return a.print("\nok: the log is complete and consistent\n")
 	}
 	table := screen.NewTable("VIOLATION", "RUN", "RECORD", "MESSAGE")
 	for _, w := range r.Wrong {

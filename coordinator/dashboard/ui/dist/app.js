@@ -3367,7 +3367,7 @@ function put(s, session, run) {
   const next3 = newer(known, { ...kept2, ...run });
   s.runs.set(run.run_id, next3);
   const at = node.runs.findIndex((r) => r.run_id === run.run_id);
-  const runs = at < 0 ? [...node.runs, next3].sort((a, b) => a.run_id < b.run_id ? -1 : 1) : node.runs.with(at, next3);
+  const runs = at < 0 ? [...node.runs, next3].sort((a, b) => a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : 0) : node.runs.with(at, next3);
   s.nodes.set(session, { ...node, runs });
 }
 function take(s, run) {

@@ -90,7 +90,7 @@ function put(s, session, run) {
   const next = newer(known, { ...kept, ...run });
   s.runs.set(run.run_id, next);
   const at = node.runs.findIndex((r) => r.run_id === run.run_id);
-  const runs = at < 0 ? [...node.runs, next].sort((a, b) => (a.run_id < b.run_id ? -1 : 1)) : node.runs.with(at, next);
+  const runs = at < 0 ? [...node.runs, next].sort((a, b) => (a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : 0)) : node.runs.with(at, next);
   s.nodes.set(session, { ...node, runs });
 }
 
