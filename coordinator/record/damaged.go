@@ -34,8 +34,8 @@ func (e *EndWriter) FailDamaged(ctx context.Context, a projection.Active, eviden
 }
 
 func damaged(evidence string) *fault.Fault {
-	return fault.New(fault.Internal, run.CodeDamaged, "The history lost records, and with them what became of this run. "+
-		"It may have begun, and is not started again").With("evidence", evidence)
+	return fault.New(fault.Internal, run.CodeDamaged, "The history lost records, and with them what became of this "+
+		"run. It may have begun, and is not started again").With("evidence", evidence)
 }
 
 // AcceptDamaged accepts a run that another record carries and that had begun before the history was damaged, and fails

@@ -16,8 +16,8 @@ func TestIDsOfAKey(t *testing.T) {
 				id, session := keys.IDs(scope, key)
 				again, _ := keys.IDs(scope, key)
 				_, dated := run.CreatedAt(id)
-				if run.CheckID(id) != nil || run.CheckSessionID(session) != nil || len(id) != len(run.NewID()) || dated ||
-					id != again || seen[id] || seen[session] || id[4:] == session[4:] {
+				if run.CheckID(id) != nil || run.CheckSessionID(session) != nil || len(id) != len(run.NewID()) ||
+					dated || id != again || seen[id] || seen[session] || id[4:] == session[4:] {
 					t.Errorf("scope %q, key %q: got %s and %s", scope, key, id, session)
 				}
 				seen[id], seen[session] = true, true

@@ -119,7 +119,7 @@ func errKeyReused() *fault.Fault {
 }
 
 func errMayBeLost(id string) *fault.Fault {
-	return fault.New(fault.Conflict, run.CodeDamaged, "The history lost records, perhaps those of run "+id+", which this "+
-		"Idempotency-Key stands for. An admin accepts the loss with 'ao verify --accept-damage'; then the request is "+
-		"a new one").With("run_id", id)
+	return fault.New(fault.Conflict, run.CodeDamaged, "The history lost records, perhaps those of run "+id+", which "+
+		"this Idempotency-Key stands for. An admin accepts the loss with 'ao verify --accept-damage'; then the request "+
+		"is a new one").With("run_id", id)
 }

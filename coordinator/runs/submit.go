@@ -186,7 +186,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 		entry.ID = p.Spec.ID
 	}
 	if !p.ownID {
-		return r.put(ctx, entry)
+		return put(ctx, r, entry)
 	}
 	together, apart, err := r.SessionRecords(part, p.Spec, entry)
 	if err != nil {
@@ -223,7 +223,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 }
 
 // put writes a run's first record. ErrTaken: the run of an idempotency key has one.
-func (r *Service) put(ctx context.Context, e bus.Entry) error {
+func put(ctx context.Context, r *Service, e bus.Entry) error {
 	if e.ID == "" {
 		return r.Records.Put(ctx, e)
 	}

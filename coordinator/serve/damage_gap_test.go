@@ -115,8 +115,8 @@ func TestAKeyOfALostRun(t *testing.T) {
 	if again := r.submit(body, "Idempotency-Key: known"); again.RunID != known.RunID {
 		t.Errorf("the known run's request is answered with %+v, want %+v", again, known)
 	}
-	nc := r.p.Conn(t)
-	if _, err := nc.Request(subject.InboxRuns, []byte(`{"agent_name":"mind","prompt":"left"}`), 5*time.Second); err != nil {
+	left := []byte(`{"agent_name":"mind","prompt":"left"}`)
+	if _, err := r.p.Conn(t).Request(subject.InboxRuns, left, 5*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	r.post("/ledger/accept", "").want(200)

@@ -72,15 +72,16 @@ func checkPubAck(r *nats.Msg) (pubAck, error) {
 	}
 	no := &refusal{a.Error.ErrCode, a.Error.Text}
 	switch {
-	case no.code == codeStoreFailed && no.text == maxMsgsPerSubjectText, no.code == codeWrongLast,
-		no.code == codeDuplicate:
+	case no.code == codeStoreFailed && no.text == maxMsgsPerSubjectText,
+		no.code == codeWrongLast, no.code == codeDuplicate:
 		return a, ErrTaken
 	case no.code == codeStoreFailed && (no.text == maxBytesText || no.text == maxMsgsText):
 		return a, fault.Wrap(fault.Unavailable, "", "The history is full; raise its limit or keep fewer runs",
 			no).After(30 * time.Second)
 	case no.code == codeIncomplete, no.code == codeManyBatches:
 		return a, tooManyBatches(no)
-	case no.code == codeInFlight, no.code == codeDuplicateInFlight, no.code == codeNoLeader, a.Error.Code == 503, a.Error.Code == 429:
+	case no.code == codeInFlight, no.code == codeDuplicateInFlight, no.code == codeNoLeader, a.Error.Code == 503,
+		a.Error.Code == 429:
 		return a, unavailable(no)
 	}
 	return a, no
@@ -104,9 +105,9 @@ func newLog(conn *Conn, reader *Reader) *Log {
 	return b
 }
 
-// Append writes one message to a subject that has none. The error is ErrTaken if it has one, or if the ID is
-// taken. After an Unavailable fault the message may have been written (see AppendAndVerify). Concurrent appends share a sync to
-// disk; a single append never waits for others.
+// Append writes one message to a subject that has none. The error is ErrTaken if it has one, or if the ID is taken.
+// After an Unavailable fault the message may have been written (see AppendAndVerify). Concurrent appends share a sync
+// to disk; a single append never waits for others.
 func (b *Log) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 	seq, err = b.group.append(ctx, e)
 	if errors.Is(err, ErrTaken) {
@@ -118,7 +119,8 @@ func (b *Log) Append(ctx context.Context, e Entry) (seq uint64, err error) {
 // publish writes one message without a batch.
 func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 	began := b.meter.single.Start()
-	r, err := b.write(ctx, &nats.Msg{Subject: e.Subject, Data: e.Body, Header: e.header()}, b.recordTimeout(), subject.Runs)
+	m := &nats.Msg{Subject: e.Subject, Data: e.Body, Header: e.header()}
+	r, err := b.write(ctx, m, b.recordTimeout(), subject.Runs)
 	b.meter.single.ObserveSince(began)
 	if err != nil {
 		return 0, err
@@ -131,9 +133,9 @@ func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 	return a.Seq, err
 }
 
-// AppendBatch writes all entries as one atomic batch and returns the last sequence. After ErrTaken (at least
-// one subject has its message, or one ID is taken) and ErrTooManyBatches nothing was written; after the latter use AppendEach. If
-// NATS crashes meanwhile, a prefix of the batch may remain: readers must continue from each prefix.
+// AppendBatch writes all entries as one atomic batch and returns the last sequence. After ErrTaken (at least one
+// subject has its message, or one ID is taken) and ErrTooManyBatches nothing was written; after the latter use
+// AppendEach. If NATS crashes meanwhile, a prefix of the batch may remain: readers must continue from each prefix.
 func (b *Log) AppendBatch(ctx context.Context, entries ...Entry) (seq uint64, err error) {
 	switch {
 	case len(entries) == 0:

@@ -63,8 +63,8 @@ func TestAnIDIsTakenOnce(t *testing.T) {
 	alone := func(id string) error { _, err := b.Append(t.Context(), next(id)); return err }
 	batch := func(id string) error { _, err := b.AppendBatch(t.Context(), next(id), next("")); return err }
 	for name, writes := range map[string][2]func(string) error{
-		"alone": {alone, alone}, "batch after alone": {alone, batch}, "alone after batch": {batch, alone}, "batches": {batch,
-			batch},
+		"alone": {alone, alone}, "batch after alone": {alone, batch}, "alone after batch": {batch, alone},
+		"batches": {batch, batch},
 	} {
 		if err := writes[0](name); err != nil {
 			t.Errorf("%s: the first is refused: %v", name, err)

@@ -251,7 +251,8 @@ func TestABusAppendsWithAnother(t *testing.T) {
 	for n := range 200 {
 		for _, by := range []*Bus{b, with} {
 			all.Go(func() {
-				e := Entry{Subject: subject.Ended("7", fmt.Sprintf("run_%d", n), fmt.Sprintf("k%p", by)), Body: []byte("{}")}
+				e := Entry{Subject: subject.Ended("7", fmt.Sprintf("run_%d", n), fmt.Sprintf("k%p", by)),
+					Body: []byte("{}")}
 				if _, err := by.Append(t.Context(), e); err != nil {
 					t.Error(err)
 				}

@@ -65,8 +65,8 @@ func forgetIDs(t *testing.T, s *embed.Server) {
 	}
 }
 
-// Two requests with one key and other bodies come to two coordinators at the same moment. Their runs have other queues,
-// or one waits for a runner, or they have sessions of their own: one is accepted, and the other one changes nothing.
+// Two requests with one key and other bodies come to two coordinators at the same moment. Their runs have other queues
+// or sessions, or one waits for a runner. One is accepted, and the other one changes nothing.
 func TestOtherBodiesAtTheSameMoment(t *testing.T) {
 	s := natstest.Server(t)
 	at := []*Coordinator{start(t, natstest.Open(t, s), Config{}), start(t, natstest.Open(t, s), Config{})}
@@ -78,22 +78,23 @@ func TestOtherBodiesAtTheSameMoment(t *testing.T) {
 	})
 	const elsewhere = `{"agent_name":"b","additional_demands":{"hostname":"elsewhere"}}`
 	for name, bodies := range map[string][2]string{
-		"parameters":       {`{"agent_name":"a","parameters":{"n":1}}`, `{"agent_name":"a","parameters":{"n":2}}`},
-		"queues":           {`{"agent_name":"a"}`, `{"agent_name":"a","additional_demands":{"hostname":"here"}}`},
-		"one waits":        {`{"agent_name":"a"}`, elsewhere},
-		"sessions":         {`{"agent_name":"a","session_id":"ses_%d-1"}`, `{"agent_name":"a","session_id":"ses_%d-2"}`},
-		"an own session":   {`{"agent_name":"a","session_id":"ses_%d-3"}`, `{"agent_name":"b"}`},
-		"one waits in its": {`{"agent_name":"a","session_id":"ses_%d-4"}`, elsewhere},
+		"parameters":      {`{"agent_name":"a","parameters":{"n":1}}`, `{"agent_name":"a","parameters":{"n":2}}`},
+		"queues":          {`{"agent_name":"a"}`, `{"agent_name":"a","additional_demands":{"hostname":"here"}}`},
+		"one waits":       {`{"agent_name":"a"}`, elsewhere},
+		"sessions":        {`{"agent_name":"a","session_id":"ses_%d-1"}`, `{"agent_name":"a","session_id":"ses_%d-5"}`},
+		"an own session":  {`{"agent_name":"a","session_id":"ses_%d-3"}`, `{"agent_name":"b"}`},
+		"one waits in it": {`{"agent_name":"a","session_id":"ses_%d-4"}`, elsewhere},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range 20 {
 				key := fmt.Sprint(name, i)
+				body := func(n int) []byte { return []byte(strings.ReplaceAll(bodies[n], "%d", fmt.Sprint(i))) }
 				var runs [2]string
 				var errs [2]error
 				var both sync.WaitGroup
 				for n, c := range at {
 					both.Go(func() {
-						a, err := c.Submit(t.Context(), []byte(strings.ReplaceAll(bodies[n], "%d", fmt.Sprint(i))), "test", key)
+						a, err := c.Submit(t.Context(), body(n), "test", key)
 						runs[n], errs[n] = a.RunID, err
 					})
 				}
@@ -108,8 +109,8 @@ func TestOtherBodiesAtTheSameMoment(t *testing.T) {
 					t.Fatalf("%d won; its run has the records %+v", won, got)
 				}
 				for _, c := range at {
-					if again, err := c.Submit(t.Context(), []byte(strings.ReplaceAll(bodies[won], "%d", fmt.Sprint(i))),
-						"test", key); err != nil || again.RunID != runs[won] || again.SessionID != got[0].SessionID {
+					again, err := c.Submit(t.Context(), body(won), "test", key)
+					if err != nil || again.RunID != runs[won] || again.SessionID != got[0].SessionID {
 						t.Fatalf("a repeat is answered with %+v, %v", again, err)
 					}
 				}

@@ -58,8 +58,8 @@ const verifyTimeout = 10 * time.Minute
 const aboutVerify = `Verify the history from the records of the stream, independent of the coordinator's
 state: every accepted run is waiting, running or ended; no attempt was claimed twice or has two end records;
 each session ran one turn at a time, in order; every callback was delivered once or is pending. It also compares
-the history with its high-water mark, and says which records are missing. It does not read the buckets: a definition of an agent or a schema that NATS lost
-is not told.
+the history with its high-water mark, and says which records are missing. It does not read the buckets: if NATS
+lost a definition of an agent or a schema, it does not say so.
 
 --accept-damage (scope admin) goes on with what is left: what is missing is no longer called wrong.
 
