@@ -77,6 +77,13 @@ func (k *Keeper) Lost(id string, after uint64) (possible, begun bool) {
 	return possible, begun
 }
 
+// MayHaveLost reports whether an unknown run may be among what is lost: no admin has accepted that, or a damage names it.
+func (k *Keeper) MayHaveLost(id string) bool {
+	return slices.ContainsFunc(k.Damages(), func(d Damage) bool {
+		return d.AcceptedAt == nil || slices.ContainsFunc(d.Runs, func(r Run) bool { return r.ID == id })
+	})
+}
+
 // Truncatable returns an error while RUNS counts records that a single server cannot read. A truncation that reaches
 // one loses what follows it, and a restart brings back what was removed before.
 func Truncatable(k *Keeper) error {

@@ -21,7 +21,7 @@ const maxKey = 255
 type Idempotency struct {
 	ids     KeyedIDs
 	history keyHistory
-	damaged func() bool
+	damaged func(id string) bool
 }
 
 // KeyedIDs returns the ids of the run and the session that a key stands for. scope is whose key it is.
@@ -69,7 +69,7 @@ func (i *Idempotency) submit(ctx context.Context, runs submission, body []byte, 
 	if known, a, err := first(); known || err != nil {
 		return a, err
 	}
-	if i.damaged() {
+	if i.damaged(id) {
 		return Accepted{}, errMayBeLost(id)
 	}
 	p, err := runs.Check(ctx, body, scope) // a refused request leaves nothing behind
@@ -120,6 +120,6 @@ func errKeyReused() *fault.Fault {
 
 func errMayBeLost(id string) *fault.Fault {
 	return fault.New(fault.Conflict, run.CodeDamaged, "The history lost records, perhaps those of run "+id+", which "+
-		"this Idempotency-Key stands for. An admin accepts the loss with 'ao verify --accept-damage'; then the request "+
-		"is a new one").With("run_id", id)
+		"this Idempotency-Key stands for. Once an admin has accepted the loss with 'ao verify --accept-damage', a run "+
+		"is accepted that is not known to have begun").With("run_id", id)
 }

@@ -47,11 +47,12 @@ type Needs struct {
 	Runners Runners
 	Queues  Queues
 
-	Schema    func(ctx context.Context, name string) (schemas.Schema, error) // by name
-	Callback  func(url string) error                                         // refuses a URL that must not be called
-	Version   func() int                                                     // of records to write
-	Ready     func() error
-	Damaged   func() bool          // records of the history are lost, and no admin has accepted that
+	Schema   func(ctx context.Context, name string) (schemas.Schema, error) // by name
+	Callback func(url string) error                                         // refuses a URL that must not be called
+	Version  func() int                                                     // of records to write
+	Ready    func() error
+	// Damaged reports whether the history has lost a run, or may have: no admin has accepted what it lost.
+	Damaged   func(id string) bool
 	CheckDisk func() error         // refuses new runs while the disk is nearly full
 	Waiting   func(run.Run) string // why a run waits
 	Retry     bus.RetryFunc

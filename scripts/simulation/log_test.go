@@ -32,7 +32,7 @@ type runsLog struct {
 func newLog(clustered bool) *runsLog {
 	return &runsLog{msgs: make([]stream.Message, 1), first: 1, rotten: map[uint64]bool{},
 		bySubject: map[string]uint64{}, ids: map[string]uint64{}, queued: map[string][]uint64{},
-		held: map[string]bool{},
+		held:      map[string]bool{},
 		clustered: clustered, created: time.Now()}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
+	"ao/coordinator/highwater"
 	"ao/coordinator/runs"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -267,7 +268,10 @@ func (c *coordinator) serve(ctx context.Context, q request, body []byte, scope, 
 	if err != nil {
 		c.log.Debug("request failed", "n", q.N, "err", err)
 	}
-	return told, err != nil && (fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil), err
+	// a caller with a key waits until the admin has accepted what is lost
+	again = err != nil && (fault.KindOf(err) == fault.Unavailable || ctx.Err() != nil ||
+		fault.Of(err).Code == run.CodeDamaged && highwater.Missing(c.mark.Damages()) > 0)
+	return told, again, err
 }
 
 // acceptance is the answer that a caller got.

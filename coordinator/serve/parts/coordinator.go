@@ -218,7 +218,7 @@ func (c *Coordinator) wireRuns() {
 			WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
 		History: c.History, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads,
 		Batches: c.bus.Bucket(subject.Reservations), IDs: c.keys.IDs,
-		Damaged: func() bool { return highwater.Missing(c.Highwater.Damages()) > 0 },
+		Damaged: c.Highwater.MayHaveLost,
 		Agents:  c.Agents, Runners: c.Registry, Queues: c.Queues,
 		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready,
 		CheckDisk: c.room.Admit, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
