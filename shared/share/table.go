@@ -121,6 +121,14 @@ var Table = []Row{
 		Tests: []string{"coordinator/serve.TestTokenLeavesStreamSlots"},
 	},
 	{
+		Resource: "logins", Counted: "logins of a token, wrong tokens of an address, within a minute",
+		Whose: []Owner{Token, Address},
+		Share: "60 logins and 60 codes; 10 wrong tokens",
+		Kept:  "a right token is checked first, and logs in all the same",
+		Told:  "429 `too_many_pending`",
+		Tests: []string{"coordinator/serve.TestLoginIsBounded"},
+	},
+	{
 		Resource: "exports", Counted: "exports in progress", Whose: []Owner{Token, Tree, Address},
 		Share: "as many as are free of 4", Kept: "as many as each other owner has", Told: "503 `unavailable` after 5 s",
 		Tests: []string{"coordinator/httpapi.TestExportsLeaveOthersTheirShare"},
