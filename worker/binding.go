@@ -144,6 +144,7 @@ type events struct {
 	canPack bool // all coordinators could read packs when the attempt was claimed
 
 	binding   binding
+	limit     eventLimit // of what mu guards
 	state     *sessionState
 	mu        sync.Mutex
 	emitter   *bus.Emitter

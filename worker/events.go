@@ -30,8 +30,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 			strings.Join(run.ReportedKinds, ", "))
 		kind, body = run.EventMessage, run.TextMessage("system", text)
 	}
-	ev := run.Event{Type: kind, SessionID: e.attempt.SessionID, RunID: e.attempt.ID, At: time.Now().UTC(), Body: body}
-	raw, err := json.Marshal(ev)
+	raw, err := e.encode(kind, body)
 	if len(raw) > maxEvent {
 		e.dropOversized(ctx, len(raw))
 		return
@@ -52,12 +51,41 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 		e.dropped++
 		return
 	}
+	if !e.limit.admit(kind, len(raw)) {
+		return
+	}
+	e.sendNote(ctx)
+	e.append(ctx, kind, raw)
+}
+
+// encode returns an event as JSON.
+func (e *events) encode(kind string, body json.RawMessage) ([]byte, error) {
+	return json.Marshal(run.Event{Type: kind, SessionID: e.attempt.SessionID, RunID: e.attempt.ID,
+		At: time.Now().UTC(), Body: body})
+}
+
+// append appends an event. The caller holds mu.
+func (e *events) append(ctx context.Context, kind string, raw []byte) {
 	if e.emitter == nil {
 		e.emitter = e.bus.Emitter(e.attempt.recordCtx, e.message)
 	}
-	if err := e.send(ctx, bus.Entry{Subject: e.subject(ev.Type), Body: raw}); err != nil {
+	if err := e.send(ctx, bus.Entry{Subject: e.subject(kind), Body: raw}); err != nil {
 		e.dropped++
 	}
+}
+
+// sendNote tells the session's readers how many events were left out, if any were. The caller holds mu.
+func (e *events) sendNote(ctx context.Context) {
+	text, ok := e.limit.takeNote()
+	if !ok {
+		return
+	}
+	e.log.Warn("events were left out", "run", e.attempt, "why", text)
+	raw, err := e.encode(run.EventMessage, run.TextMessage("system", text))
+	if err != nil {
+		return
+	}
+	e.append(ctx, run.EventMessage, raw)
 }
 
 // showsWork reports whether an event is a model's or a tool's, not just a message about the run.
@@ -130,6 +158,9 @@ func (e *events) flush(ctx context.Context) uint64 {
 	e.binding.waitWritten()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.dropped == 0 {
+		e.sendNote(ctx)
+	}
 	if e.emitter == nil {
 		return 0
 	}

@@ -5,9 +5,11 @@ import (
 	"context"
 	"os"
 	"sync"
+	"time"
 
 	"ao/nats/bus"
 	"ao/shared/runnerapi"
+	"ao/shared/share"
 	"ao/worker/gateway"
 	"ao/worker/process"
 )
@@ -26,6 +28,8 @@ func New(cfg Config) (*Worker, error) {
 		client:   client{Runner: me, id: me.ID(), secret: runnerapi.NewSecret(), bus: cfg.Bus, log: log},
 		attempts: attempts{all: map[string]*attempt{}},
 		spans:    spans{cfg.Trace, me.ID(), cfg.Profile.Name},
+
+		eventShare: share.NewRate(cfg.EventBytes, time.Minute, maxEventOwners, nil),
 	}
 	w.shutdown.init()
 	checks, _ := cfg.Executor.(checker)

@@ -28,6 +28,7 @@ import (
 	"ao/shared/metric"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
+	"ao/shared/share"
 	"ao/shared/trace"
 	"ao/shared/version"
 	"ao/worker/gateway"
@@ -46,6 +47,7 @@ type Config struct {
 	RequireMatchingTags bool          // take only runs with a tag in common
 	Grace               time.Duration // how long runs may continue after a shutdown request; 0: 30 s, negative: none
 	MaxPayload          int64         // largest result, in bytes; default 16 MiB
+	EventBytes          int64         // bytes of events of one run in a minute; default 16 MiB
 	APIURL              string        // URL of the HTTP API; default: what the last answering coordinator names
 	SecretFiles         []string      // files its programs should not read; empty names are ignored
 	Trace               *trace.Tracer // makes spans; default none
@@ -81,7 +83,8 @@ type Worker struct {
 	bus *bus.Bus
 	log *slog.Logger
 
-	client        client         // calls coordinators
+	client        client // calls coordinators
+	eventShare    *share.Rate
 	remote        remoteSettings // the coordinators' latest settings
 	heartbeats    heartbeater
 	ready         chan struct{} // closed by the first registration
@@ -119,6 +122,7 @@ func (c *Config) setDefaults() (err error) {
 	}
 	c.Grace = max(cmp.Or(c.Grace, 30*time.Second), 0)
 	c.MaxPayload = cmp.Or(c.MaxPayload, 16<<20)
+	c.EventBytes = cmp.Or(c.EventBytes, 16<<20)
 	c.Log = cmp.Or(c.Log, slog.Default())
 	c.RecordVersion = cmp.Or(c.RecordVersion, run.Version)
 	c.definitions = fixedDefinitions(c.Agents)

@@ -159,6 +159,8 @@ var (
 	APIURL = Setting[string]{Env: "AO_API_URL", Flag: "api-url", Example: "http://coordinator:8765", Read: httpURL,
 		Doc: "URL of the HTTP API and MCP server for a worker's executors, through the worker; default: the " +
 			"coordinator's AO_PUBLIC_URL"}
+	EventBytes = Setting[int64]{Env: "AO_EVENT_BYTES", Flag: "event-bytes", Default: "16MiB", Read: size(64<<10, 1<<40),
+		Doc: "bytes of events that a run may write in a minute; more are left out, and the session says how many"}
 	Hide = Setting[[]string]{Env: "AO_HIDE", Flag: "hide", Example: "/keys,/run/secrets", Read: wordList,
 		Doc: "files and folders that no program of a run may read, a comma list; the worker does not start if " +
 			"the system cannot enforce that (Landlock)"}

@@ -161,4 +161,11 @@ var Table = []Row{
 		Told:  "503: the history is nine tenths full; `EVENTS`, `REJECTED` and `AUDIT` drop their oldest",
 		Tests: []string{"nats/bus.TestStreamsAreBoundedInMessages", "coordinator/serve.TestFullHistoryAcceptsNoRuns"},
 	},
+	{
+		Resource: "the stream of events", Counted: "bytes of events in a minute", Whose: []Owner{Run},
+		Share: "`AO_EVENT_BYTES` (16 MiB), and a sixteenth more for metadata",
+		Kept:  "events of other runs; a run's life cycle and its result are never left out",
+		Told:  "a message among its events: how many were left out",
+		Tests: []string{"worker.TestOneRunsEventsLeaveOthersTheirs"},
+	},
 }

@@ -32,6 +32,7 @@ type Config struct {
 	OnlyTags                      bool          // take only runs with a tag in common
 	Grace                         time.Duration // how long runs may continue after a shutdown request
 	MaxPayload                    int64         // largest result, in bytes
+	EventBytes                    int64         // bytes of events of a run in a minute
 	Hide                          []string      // files and folders that no program may read (process.Hide)
 	// files of this process that programs should not read, such as its NATS login; empty names are ignored
 	SecretFiles []string
@@ -57,7 +58,7 @@ func (c *Config) Settings() []config.Bound {
 		config.ProjectDir.To(&c.ProjectDir), config.Hostname.To(&c.Host), config.Tags.To(&c.Tags),
 		config.RequireMatchingTags.To(&c.OnlyTags),
 		config.DrainGrace.To(&c.Grace), config.Hide.To(&c.Hide), config.HealthFile.To(&c.HealthFile),
-		config.APIURL.To(&c.APIURL), config.CA.To(&c.CA),
+		config.EventBytes.To(&c.EventBytes), config.APIURL.To(&c.APIURL), config.CA.To(&c.CA),
 	}
 }
 
@@ -141,7 +142,8 @@ func (c Config) newWorker(p profile.Profile, door *gateway.Gateway, spans *trace
 	return worker.New(worker.Config{
 		Bus: c.Bus, Profile: p, Host: c.Host, ProjectDir: c.ProjectDir, Tags: c.Tags, RequireMatchingTags: c.OnlyTags,
 		Grace:      cmp.Or(c.Grace, -1), // zero is the worker's default
-		MaxPayload: c.MaxPayload, APIURL: c.APIURL, SecretFiles: c.SecretFiles, Gateway: door, Trace: spans,
+		MaxPayload: c.MaxPayload, EventBytes: c.EventBytes, APIURL: c.APIURL, SecretFiles: c.SecretFiles, Gateway: door,
+		Trace:   spans,
 		Metrics: c.Metrics, Log: c.Log, NotReady: notReady,
 	})
 }
