@@ -77,9 +77,9 @@ func (k *Keeper) Lost(id string, after uint64) (possible, begun bool) {
 	return possible, begun
 }
 
-// MayHaveLost reports whether an unknown run may be among what is lost: no admin has accepted that, or a damage names it.
-func (k *Keeper) MayHaveLost(id string) bool {
-	return slices.ContainsFunc(k.Damages(), func(d Damage) bool {
+// MayInclude reports whether an unknown run may be among what is lost: no admin has accepted that, or it is named.
+func MayInclude(all []Damage, id string) bool {
+	return slices.ContainsFunc(all, func(d Damage) bool {
 		return d.AcceptedAt == nil || slices.ContainsFunc(d.Runs, func(r Run) bool { return r.ID == id })
 	})
 }

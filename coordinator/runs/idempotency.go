@@ -101,10 +101,14 @@ func (i *Idempotency) submit(ctx context.Context, runs submission, body []byte, 
 // with another hash. session is the one that the key stands for.
 func (i *Idempotency) lookup(ctx context.Context, id, session, hash string) (of string, known bool, err error) {
 	of, made, err := i.history.Request(ctx, id)
+	gone := fault.KindOf(err) == fault.NotFound &&
+		(i.history.WasDeleted(session) || len(i.history.RunsOf(session)) > 0)
+	if gone { // or it came into being just now
+		of, made, err = i.history.Request(ctx, id)
+	}
 	switch {
-	case fault.KindOf(err) == fault.NotFound:
-		// The run may be gone, and its session not: then another run cannot begin it.
-		return session, i.history.WasDeleted(session) || len(i.history.RunsOf(session)) > 0, nil
+	case fault.KindOf(err) == fault.NotFound: // where its session is known, another run cannot begin that
+		return session, gone, nil
 	case err != nil:
 		return "", false, err
 	case made != "" && made != hash:

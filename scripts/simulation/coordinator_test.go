@@ -82,6 +82,7 @@ type coordinator struct {
 	service  *runs.Service
 	sessions *sessions.Service
 	beats    *workerapi.Heartbeats
+	hearing  *lease.Heartbeats
 	started  atomic.Bool
 	blind    int      // watches of buckets that lag, counted
 	unseen   []func() // what they have not given yet
@@ -172,6 +173,7 @@ func (w *world) startCoordinator(name string) *coordinator {
 		OnEffect: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) }})
 	c.history = historyOf(parts)
 	c.registry = runners.New(runners.Config{Log: log, Lease: leaseTime, NoMatch: noMatch,
+		Listening:  func() time.Duration { return c.hearing.Listening() },
 		Thresholds: runnerapi.Thresholds{Stale: removeAfter / 2, Remove: removeAfter}, Retry: insist,
 		Changed: func() { c.scheduler.Wake(registered) }})
 	c.wire(log)
@@ -236,6 +238,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 	reads := record.NewReadBarrier(c.client, h)
 	records := record.NewWriter(c.client, h, c.keys, fixed{}, &payload.Room{})
 	hearing := lease.NewHeartbeats(c.client, leaseTime, log)
+	c.hearing = hearing
 	commands := &runners.Commander{Bus: c, Credential: c.registry.Credential, Log: log,
 		ListeningFor: hearing.Listening}
 	torn := record.NewCrashRepair(careful, h, reads, c.mark, log)
@@ -270,7 +273,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		History: h,
 		Stream:  c.client, Records: records, Ends: ends, Torn: torn, Reads: reads,
 		Batches: c.bucket(subject.Reservations), IDs: c.keys.IDs, Agents: agents,
-		Damaged: c.mark.MayHaveLost,
+		Damaged: func(id string) bool { return highwater.MayInclude(c.mark.Damages(), id) },
 		Runners: c.registry, Queues: table,
 		Schema:   func(context.Context, string) (s schemas.Schema, err error) { return s, errors.New("none") },
 		Callback: func(string) error { return nil }, Version: fixed{}.Now, Ready: c.ready,
