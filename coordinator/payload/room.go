@@ -96,13 +96,13 @@ func resultRoom(limit int64) int64 { return limit / 20 * 19 }
 
 // Input makes room for the input of a new run. Busy: the owner's share is used up. Unavailable: all is.
 func (r *Room) Input(o Owner, name string, bytes int64) error {
-	return r.admit(o, name, bytes, inputRoom)
+	return r.admit(o, name, bytes, inputRoom, use.judge)
 }
 
 // Result makes room for a result, or for what else follows from an accepted run. bytes is what is known of it so far.
 // Errors are Input's.
 func (r *Room) Result(o Owner, name string, bytes int64) error {
-	return r.admit(o, name, bytes, resultRoom)
+	return r.admit(o, name, bytes, resultRoom, use.judgeResult)
 }
 
 // Forget forgets a payload that was removed, or is not stored.
@@ -112,14 +112,15 @@ func (r *Room) Forget(name string) {
 	delete(r.uploads, name)
 }
 
-func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) int64) error {
+func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) int64,
+	judge func(u use, bytes int64) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limit := r.state.MaxBytes
 	before := r.uploads[name].bytes
 	more := bytes - before
 	if limit > 0 && more > 0 {
-		if err := r.check(o, name, bytes, part(limit)); err != nil {
+		if err := r.check(o, name, bytes, part(limit), judge); err != nil {
 			if time.Since(r.at) > time.Minute {
 				r.refused = 0
 			}
@@ -139,7 +140,7 @@ func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) i
 }
 
 // check returns an error if a payload may not have so many bytes. The caller holds mu.
-func (r *Room) check(o Owner, name string, bytes, room int64) error {
+func (r *Room) check(o Owner, name string, bytes, room int64, judge func(u use, bytes int64) error) error {
 	var uploads, callers int64
 	r.settle()
 	for other, u := range r.uploads {
@@ -163,7 +164,7 @@ func (r *Room) check(o Owner, name string, bytes, room int64) error {
 			now.tree += u.bytes
 		}
 	}
-	return now.judge(bytes)
+	return judge(now, bytes)
 }
 
 // settle forgets the uploads that the projection counts. The caller holds mu.
@@ -192,11 +193,28 @@ func (u use) judge(bytes int64) error {
 	if whose == "caller" && bytes > most && u.caller+bytes <= u.room/2 { // others have it
 		return u.full(bytes)
 	}
+	return u.spent(whose, held, most, bytes)
+}
+
+// spent is the error where the owner has its share.
+func (u use) spent(whose string, held, most, bytes int64) error {
 	return fault.New(fault.Busy, run.CodePayloadShare, fmt.Sprintf("the payloads of this %s hold %s, its share of the "+
 		"object store is %s, and this one has %s; delete sessions, wait until runs are no longer kept "+
 		"(RUN_KEEP, RUN_RETENTION), or send at most %s, which needs no room there", whose, health.Size(uint64(held)),
 		health.Size(uint64(max(most, 0))), health.Size(uint64(bytes)), health.Size(run.MaxInline))).
 		With("whose", whose).With("held", held).With("share", max(most, 0)).With("size", bytes).After(retryAfter)
+}
+
+// judgeResult is judge for what follows from an accepted run. What others hold does not make a caller's share smaller,
+// and its trees have none of their own: a result of a run that is under way is refused to nobody with less than half.
+func (u use) judgeResult(bytes int64) error {
+	switch {
+	case share.Half(u.room, u.all, u.caller, bytes):
+		return nil
+	case u.caller+bytes <= u.room/2:
+		return u.full(bytes)
+	}
+	return u.spent("caller", u.caller, u.room/2, bytes)
 }
 
 // full is the error where others have taken all.

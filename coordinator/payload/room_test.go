@@ -64,6 +64,8 @@ func TestRoom(t *testing.T) {
 		{"its share is used up", map[[2]string]int64{others: 450}, 0, other, 10, false, run.CodePayloadShare},
 		{"all is taken", map[[2]string]int64{others: 890}, 0, mine, 20, false, run.CodePayloadsFull},
 		{"a result has the reserve", map[[2]string]int64{others: 890}, 0, mine, 20, true, ""},
+		{"a result of one with nearly half", map[[2]string]int64{mine1: 450, others: 400}, 0, mine, 20, true, ""},
+		{"a result of a tree with much", map[[2]string]int64{mine1: 300}, 0, mine, 100, true, ""},
 		{"not of one who has all", map[[2]string]int64{others: 890}, 0, other, 20, true, run.CodePayloadShare},
 		{"what no record names counts", nil, 890 * mb, mine, 20, false, run.CodePayloadsFull},
 	} {

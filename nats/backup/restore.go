@@ -55,8 +55,9 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 	if err := begin(ctx, js, replicas); err != nil {
 		return err
 	}
+	complete := false
 	defer func() {
-		if err == nil {
+		if err == nil || complete { // coordinators may have begun already
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), idleTimeout)
@@ -79,7 +80,12 @@ func Restore(ctx context.Context, nc *nats.Conn, r io.Reader, replicas int, rest
 	if err := noteRestored(ctx, js, replicas, about.Mark); err != nil {
 		return err
 	}
-	return finish(ctx, js)
+	complete = true
+	err = finish(ctx, js)
+	if err != nil { // the reply may be lost
+		err = finish(ctx, js)
+	}
+	return wrap("everything is restored, but coordinators wait until the stream "+subject.Restoring+" is deleted", err)
 }
 
 // begin marks the restore as not finished. What an unfinished one before has left is deleted; other streams are

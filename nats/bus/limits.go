@@ -62,6 +62,7 @@ func (b *setup) limitAll(ctx context.Context) {
 		if err != nil || s.CachedInfo().Config.MaxBytes > 0 {
 			continue // whoever uses it gets the error
 		}
+		l.least = max(l.least, int64(s.CachedInfo().State.Bytes)/4*5) // what is there stays, and some room
 		missing = append(missing, l)
 		whole, least = whole+b.size(l), least+l.least
 	}

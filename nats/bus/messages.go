@@ -37,17 +37,28 @@ func Messages(stream string, memory int64) int64 {
 // limitedKey has the limit of messages that a coordinator gave a stream. Another one is an operator's, and stays.
 const limitedKey = "ao.max_msgs"
 
-// limitMessages gives an existing stream its limit. One that holds more than half of that may hold twice what it has:
-// nothing is lost by a new version, or by less memory.
+// limitMessages gives an existing stream its limit. One of an older version, or one whose NATS has less memory now, may
+// hold twice what it has, so nothing is lost. But no limit grows beyond what it was, unless the memory does.
 func (b *setup) limitMessages(ctx context.Context, stream jetstream.Stream) error {
 	have := stream.CachedInfo().Config
-	most := max(Messages(have.Name, b.cfg.Memory), 2*int64(stream.CachedInfo().State.Msgs))
-	ours := have.MaxMsgs <= 0 || have.Metadata[limitedKey] == strconv.FormatInt(have.MaxMsgs, 10)
-	if !ours || have.MaxMsgs == most {
+	most, twice := Messages(have.Name, b.cfg.Memory), 2*int64(stream.CachedInfo().State.Msgs)
+	switch {
+	case have.MaxMsgs <= 0:
+		most = max(most, twice)
+	case have.Metadata[limitedKey] != strconv.FormatInt(have.MaxMsgs, 10):
+		return nil // an operator's
+	default:
+		most = max(most, min(twice, have.MaxMsgs))
+	}
+	if have.MaxMsgs == most {
 		return nil
 	}
 	have.MaxMsgs, have.Metadata = most, withLimit(have.Metadata, most)
 	_, err := b.js.UpdateStream(ctx, have)
+	if diskFull(err) { // it goes on with the limit that it has
+		b.log.WarnContext(ctx, "a stream's limit of messages was not changed", "stream", have.Name, "err", err)
+		return nil
+	}
 	return err
 }
 

@@ -98,6 +98,15 @@ func TestStreamsAreBoundedInMessages(t *testing.T) {
 	if most := limits()[subject.Runs]; most != 2*more {
 		t.Errorf("RUNS holds %d records and may hold %d", more, most)
 	}
+	for i := range more - 1000 { // nearly full
+		if _, err := js.Publish(t.Context(), subject.Claimed("1", fmt.Sprint("run_", more+i), "k"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setup(1 << 20)
+	if most := limits()[subject.Runs]; most != 2*more {
+		t.Errorf("the limit of a full stream grew from %d to %d at a start", 2*more, most)
+	}
 }
 
 // TestFullOfMessagesIsNotTaken: a stream that has as many messages as it may refuses with the code of a subject that is

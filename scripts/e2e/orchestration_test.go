@@ -161,7 +161,8 @@ func TestCallersSchemas(t *testing.T) {
 		`,"output_schema_name":"findings","mode":"sync"}`)
 	s.has(r, 200, `"result_data":{"issues":["a"],"summary":"s"}`, `"schema_name":"findings"`,
 		`"schema_source":"registry"`, `"retry_count":0`)
-	bad := promptParams("@say no\n@next\n@json {\"issues\":1}\n@next\n@say still no")
+	// The schema follows the prompt.
+	bad := promptParams("@say no\n@next\n@json {\"issues\":1}\n@next\n@say still no\n@next")
 	id := s.run(`{"agent_name":"researcher","parameters":` + bad + `,"output_schema":` + findings + `}`)
 	e := s.ended(id)
 	s.has(e, 200, `"error":"OutputSchemaValidationError"`, `"message":"Output validation failed after 2 retries"`,

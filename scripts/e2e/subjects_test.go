@@ -35,7 +35,13 @@ var wires = []struct {
 		return b.records(subject.Offered)
 	}},
 	{subject.Ended("*", "*", "*"), workers, func(b *securityStack) []natsMessage { return b.records(subject.Ended) }},
-	{subject.Event("*", "*", "*", "*"), workers, (*securityStack).events},
+	{subject.Event("*", "*", "*", run.EventMessage), workers, forgedEvents(run.EventMessage)},
+	{subject.Event("*", "*", "*", run.EventPreTool), workers, forgedEvents(run.EventPreTool)},
+	{subject.Event("*", "*", "*", run.EventPostTool), workers, forgedEvents(run.EventPostTool)},
+	{subject.Event("*", "*", "*", run.EventMetadata), workers, forgedEvents(run.EventMetadata)},
+	{subject.Event("*", "*", "*", run.PackKind), workers, (*securityStack).packs},
+	{subject.Event("*", "*", "*", "*"), nil, forgedEvents("run_start", "run_completed", "run_failed", "run_stopped",
+		"result", "session_deleted", "evil")},
 	{subject.RejectedRuns, workers, func(b *securityStack) []natsMessage {
 		return each(subject.RejectedRuns, malformedBodies...)
 	}},
@@ -219,17 +225,24 @@ func (b *securityStack) records(at func(partition, run, key string) string) (all
 // forgedMessages must not be shown to any reader.
 const forgedMessages = "forged-by-a-worker"
 
-// events returns events for sessions of others, whose life cycle comes only from the records.
-func (b *securityStack) events() (all []natsMessage) {
-	for _, kind := range []string{"run_start", "run_completed", "run_failed", "run_stopped", "result",
-		"session_deleted", "evil"} {
-		for _, at := range [][2]string{{b.victim.holds, b.victim.held}, {b.victim.session, b.victim.run}} {
-			all = append(all, natsMessage{subject.Event(subject.Partition(at[0]), at[0], at[1], kind),
-				fmt.Sprintf(`{"event_type":%q,"session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z",`+
-					`"status":"failed","error":{"error":%[4]q,"message":%[4]q},"role":%[4]q,`+
-					`"content":[{"type":"text","text":%[4]q}]}`, kind, at[0], at[1], forgedMessages)})
+// forgedEvents returns events of some kinds for sessions of others.
+func forgedEvents(kinds ...string) func(b *securityStack) []natsMessage {
+	return func(b *securityStack) (all []natsMessage) {
+		for _, kind := range kinds {
+			for _, at := range [][2]string{{b.victim.holds, b.victim.held}, {b.victim.session, b.victim.run}} {
+				all = append(all, each(subject.Event(subject.Partition(at[0]), at[0], at[1], kind), append([]string{
+					fmt.Sprintf(`{"event_type":%q,"session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z",`+
+						`"status":"failed","error":{"error":%[4]q,"message":%[4]q},"role":%[4]q,`+
+						`"content":[{"type":"text","text":%[4]q}]}`, kind, at[0], at[1], forgedMessages)},
+					malformedBodies...)...)...)
+			}
 		}
+		return all
 	}
+}
+
+// packs returns packs of events for a session of others.
+func (b *securityStack) packs() []natsMessage {
 	member := fmt.Sprintf(`{"event_type":"message","session_id":%q,"run_id":%q,"timestamp":"2026-01-01T00:00:00Z",`+
 		`"role":%[3]q,"content":[{"type":"text","text":%[3]q}]}`, b.victim.holds, b.victim.held, forgedMessages)
 	proof := fmt.Sprintf(`"proof":"%032x"`, 1)
@@ -239,11 +252,7 @@ func (b *securityStack) events() (all []natsMessage) {
 		`{"events":[` + strings.Repeat(member+",", 2000) + member + `],` + proof + `}`, `{"events":[{"x":` +
 			strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}],` + proof + `}`,
 	}, malformedBodies...)
-	for kind, bodies := range map[string][]string{"evil": malformedBodies, run.PackKind: packs} {
-		all = append(all, each(subject.Event(subject.Partition(b.victim.holds), b.victim.holds, b.victim.held, kind),
-			bodies...)...)
-	}
-	return all
+	return each(subject.Event(subject.Partition(b.victim.holds), b.victim.holds, b.victim.held, run.PackKind), packs...)
 }
 
 // heartbeats returns heartbeats that claim others are dead, or thousands are alive.

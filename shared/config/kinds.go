@@ -93,25 +93,26 @@ func duration(least time.Duration) func(string) (time.Duration, error) {
 var units = []struct {
 	suffix string
 	bytes  int64
-}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"k", 1 << 10}, {"m", 1 << 20},
-	{"g", 1 << 30}, {"", 1}} // k, m and g are Docker's
+}{{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40}, {"kb", 1 << 10}, {"mb", 1 << 20},
+	{"gb", 1 << 30}, {"b", 1}, {"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"", 1}} // from kb on they are Docker's
 
-// size accepts a number of bytes, or one with KiB, MiB, GiB or TiB, within limits.
+// size accepts a number of bytes, or one with KiB, MiB, GiB or TiB, within limits. It also accepts the forms of Docker,
+// which counts in powers of two: 2g, 512MB, 1.5gb.
 func size(least, most int64) func(string) (int64, error) {
 	return func(raw string) (int64, error) {
 		for _, u := range units {
-			number, ok := strings.CutSuffix(raw, u.suffix)
+			number, ok := strings.CutSuffix(strings.ToLower(raw), u.suffix)
 			if !ok {
 				continue
 			}
-			n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-			if err != nil || n < 0 {
+			n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			if err != nil || !(n >= 0) || strings.ContainsAny(number, "eExXpPiInN_") {
 				break
 			}
-			if n > most/u.bytes || n*u.bytes < least {
+			if n*float64(u.bytes) > float64(most) || n*float64(u.bytes) < float64(least) {
 				return 0, fmt.Errorf("must be from %d to %d bytes", least, most)
 			}
-			return n * u.bytes, nil
+			return int64(n * float64(u.bytes)), nil
 		}
 		return 0, errors.New("is not a size (bytes, or like 16MiB)")
 	}

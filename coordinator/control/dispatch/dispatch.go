@@ -151,7 +151,7 @@ func (c *Controller) queuedRecord(ctx context.Context, a projection.Active,
 	var err error
 	if k, changed := c.successor(a); changed {
 		spec, err = c.Fleet.Renewed(ctx, spec, k)
-		if err != nil && fault.KindOf(err) != fault.Unavailable {
+		if err != nil && !fault.Retryable(err) { // there may be no room for it just now
 			return e, fault.Of(err), false
 		}
 	}
