@@ -61,8 +61,9 @@ func (w *Worker) handle(d bus.Delivery) {
 		return
 	}
 	if w.claim(a, d) {
-		ev := &events{limit: newEventLimit(w.eventShare, a.ID, w.EventBytes), attempt: a, bus: w.bus, log: w.log, remote: &w.remote, records: w.records,
-			canPack: w.remote.canPack(), onBegun: func() { w.rests.works(a.Agent, time.Now()) }}
+		ev := &events{limit: newEventLimit(w.eventShare, a.ID, w.EventBytes), attempt: a, bus: w.bus,
+			log: w.log, remote: &w.remote, records: w.records, canPack: w.remote.canPack(),
+			onBegun: func() { w.rests.works(a.Agent, time.Now()) }}
 		ev.state = &sessionState{ev: ev, payloads: w.payloads, maxBytes: w.MaxPayload, sizes: w.meter.state}
 		started := w.meter.execution[run.Completed].Start()
 		o := w.supervisor.execute(a, ev)
