@@ -39,6 +39,24 @@ func newFixture(t *testing.T, c *Coordinator) fixture {
 	return f
 }
 
+// heartbeats has the runner heard of until the test ends. They name no attempt.
+func (f fixture) heartbeats(t *testing.T) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for tick := time.NewTicker(time.Second); ; {
+			select {
+			case <-t.Context().Done():
+				tick.Stop()
+				return
+			case <-tick.C:
+				_, _ = f.c.WorkerAPI.Heartbeats.Heartbeat(t.Context(), runnerapi.Heartbeat{RunnerID: f.r.ID(),
+					Instance: "one"})
+			}
+		}
+	})
+	t.Cleanup(wg.Wait)
+}
+
 // start starts a run of the agent, with more members of the request.
 func (f fixture) start(more string) runs.Accepted {
 	f.Helper()
@@ -197,6 +215,7 @@ func TestABusyParentIsCalledBackWhenItsTurnEnds(t *testing.T) {
 func TestEveryEndOfAChildIsReported(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, start(t, natstest.Bus(t), Config{Lease: 5 * time.Second, NoMatch: time.Second}))
+	f.heartbeats(t)
 	for _, tt := range []struct {
 		name, want string
 		end        func(a runs.Accepted)
