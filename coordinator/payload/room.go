@@ -205,8 +205,8 @@ func (u use) spent(whose string, held, most, bytes int64) error {
 		With("whose", whose).With("held", held).With("share", max(most, 0)).With("size", bytes).After(retryAfter)
 }
 
-// judgeResult is judge for what follows from an accepted run. A caller has half, whatever others hold. Its trees have no
-// shares of their own.
+// judgeResult is judge for what follows from an accepted run. A caller has half, whatever others hold. Its trees have
+// no shares of their own.
 func (u use) judgeResult(bytes int64) error {
 	switch {
 	case share.Half(u.room, u.all, u.caller, bytes):
