@@ -81,7 +81,7 @@ func (p *Previewer) Schema(ctx context.Context, raw []byte) (SchemaVerdict, erro
 	}
 	v := SchemaVerdict{Valid: true, Errors: []Located{}}
 	if req.Answer != nil {
-		v.Answer, err = p.answer(ctx, s, *req.Answer, p.strict(req.Options))
+		v.Answer, err = p.answer(ctx, s, text, *req.Answer, p.strict(req.Options))
 	}
 	return v, err
 }
@@ -117,14 +117,15 @@ func (p *Previewer) strict(o *run.OutputOptions) bool {
 }
 
 // answer returns what a worker would take from an answer.
-func (p *Previewer) answer(ctx context.Context, s *schema.Schema, text string, strict bool) (*AnswerVerdict, error) {
+func (p *Previewer) answer(ctx context.Context, s *schema.Schema, raw json.RawMessage, text string,
+	strict bool) (*AnswerVerdict, error) {
 	if len(text) > maxAnswer {
 		return nil, fault.Newf(fault.Invalid, "answer is %d bytes, at most %d can be tried", len(text), maxAnswer).
 			With("field", "answer")
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxWork)
 	defer cancel()
-	found := outputschema.Find(text, strict, func(v json.RawMessage) bool {
+	found := outputschema.Find(text, strict, raw, func(v json.RawMessage) bool {
 		return ctx.Err() == nil && s.Check(v) == nil
 	})
 	a := &AnswerVerdict{Candidates: []Candidate{}, Found: len(found.Candidates)}

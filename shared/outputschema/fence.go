@@ -37,7 +37,7 @@ func fenced(text string) iter.Seq[span] {
 				}
 				i, outer = end, ""
 			case inline >= 0:
-				i += inline + len(backticks(text, i+inline))
+				i += inline + len(fenceAt(text, i+inline))
 			case at == l.first:
 				outer = fence
 			}
@@ -88,7 +88,7 @@ func (r *reader) block(text string, i, end int, mark byte, inline bool) (block s
 			continue
 		}
 		rest := space(text, to)
-		if fence := backticks(text, rest); rest == len(text) || len(fence) >= 3 && fence[0] == mark {
+		if fence := fenceAt(text, rest); rest == len(text) || len(fence) >= 3 && fence[0] == mark {
 			return span{begin, to}, rest + len(fence)
 		}
 	}
@@ -103,7 +103,7 @@ func nextFence(text string, i int) (at int, fence string) {
 			return len(text), ""
 		}
 		i += n
-		fence = backticks(text, i)
+		fence = fenceAt(text, i)
 		if len(fence) >= 3 {
 			return i, fence
 		}
@@ -111,8 +111,8 @@ func nextFence(text string, i int) (at int, fence string) {
 	}
 }
 
-// backticks returns the run of one character, a backtick or a tilde, that starts at i.
-func backticks(text string, i int) string {
+// fenceAt returns the run of one character, a backtick or a tilde, that starts at i.
+func fenceAt(text string, i int) string {
 	if i >= len(text) || text[i] != '`' && text[i] != '~' {
 		return ""
 	}

@@ -3,8 +3,8 @@
 package outputschema
 
 import (
+	"bytes"
 	"encoding/json"
-	"iter"
 	"slices"
 	"strings"
 	"unicode"
@@ -55,10 +55,11 @@ func (f Result) Value() json.RawMessage {
 //  4. the last fenced block that is JSON
 //  5. the last object or array in the text
 //
-// Reasoning blocks are ignored. strict: only the whole text counts, as the model wrote it. JSON is what
+// What prose has in brackets ([1], [ ]) and the repeated schema come last. A piece of a broken or cut object or array
+// is no candidate. Reasoning blocks are ignored. strict: only the whole text counts, as the model wrote it. JSON is what
 // strictjson.Check accepts: no duplicate keys, no trailing commas, no NaN. The time is proportional to the
 // text's length.
-func Find(text string, strict bool, fits func(json.RawMessage) bool) Result {
+func Find(text string, strict bool, schema json.RawMessage, fits func(json.RawMessage) bool) Result {
 	text = trim(text)
 	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {
 		return Result{Candidates: []Candidate{{Value: whole, Source: WholeText}}}
@@ -70,8 +71,7 @@ func Find(text string, strict bool, fits func(json.RawMessage) bool) Result {
 	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {
 		return Result{Candidates: []Candidate{{Value: whole, Source: WholeText}}}
 	}
-	all := values(text, lastCandidates(fenced(text)), Fenced, nil)
-	all = append(all, values(text, lastCandidates(unfenced(text)), Embedded, all)...)
+	all := candidates(text, schema)
 	for i, c := range all {
 		if fits(c.Value) {
 			return Result{all, i}
@@ -89,17 +89,61 @@ func WithFormat(text string, schema json.RawMessage) string {
 	return text + "\n\n" + format
 }
 
-// lastCandidates keeps the last maxCandidates spans.
-func lastCandidates(spans iter.Seq[span]) []span {
-	var kept []span
-	for s := range spans {
-		if len(kept) == 2*maxCandidates {
-			kept = append(kept[:0], kept[maxCandidates:]...)
+// candidates returns the candidates in a text in order of preference. A piece of a broken value is none. What prose
+// has in brackets and the repeated schema come last.
+func candidates(text string, schema json.RawMessage) []Candidate {
+	var outermost, holes recent
+	var unusable []span
+	for s, is := range containers(text) {
+		switch is {
+		case complete:
+			outermost.add(s)
+		case broken:
+			unusable = append(unusable, s)
 		}
-		kept = append(kept, s)
 	}
-	return kept[max(0, len(kept)-maxCandidates):]
+	for s := range fenced(text) {
+		i, _ := slices.BinarySearchFunc(unusable, s.begin, func(s span, at int) int { return s.end - at })
+		if i == len(unusable) || s.begin <= unusable[i].begin {
+			holes.add(s)
+		}
+	}
+	all := values(text, holes.last(), Fenced, nil)
+	all = append(all, values(text, outermost.last(), Embedded, all)...)
+	repeated := compact(schema)
+	late := func(c Candidate) bool {
+		return c.Source == Embedded && isMark(text, span{c.begin, c.begin + len(c.Value)}) ||
+			len(c.Value) >= len(repeated) && bytes.Equal(compact(c.Value), repeated)
+	}
+	var first, then []Candidate
+	for _, c := range all {
+		if late(c) {
+			then = append(then, c)
+		} else {
+			first = append(first, c)
+		}
+	}
+	return append(first, then...)
 }
+
+// compact returns JSON without its white space, empty if it is none.
+func compact(value json.RawMessage) []byte {
+	var b bytes.Buffer
+	_ = json.Compact(&b, value)
+	return b.Bytes()
+}
+
+// recent keeps the last maxCandidates spans.
+type recent []span
+
+func (r *recent) add(s span) {
+	if len(*r) == 2*maxCandidates {
+		*r = append((*r)[:0], (*r)[maxCandidates:]...)
+	}
+	*r = append(*r, s)
+}
+
+func (r recent) last() []span { return r[max(0, len(r)-maxCandidates):] }
 
 // values returns the spans that are JSON and do not start in one of the blocks, the last one first.
 func values(text string, spans []span, from Source, blocks []Candidate) (found []Candidate) {

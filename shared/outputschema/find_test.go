@@ -27,7 +27,7 @@ func fits(t testing.TB, raw string) func(json.RawMessage) bool {
 
 // find is the value that Find chooses, and how many there were.
 func find(text string, strict bool, fits func(json.RawMessage) bool) (json.RawMessage, int) {
-	f := Find(text, strict, fits)
+	f := Find(text, strict, json.RawMessage(summary), fits)
 	return f.Value(), len(f.Candidates)
 }
 
@@ -108,7 +108,26 @@ func TestFind(t *testing.T) {
 		{"scalars in text are none", `The answer is 42, "x" and true.`, ``},
 		{"a quotation mark before", `The list ["x, then {"summary":"y"} "`, `{"summary":"y"}`},
 		{"a brace before", `{ {"summary":"y"}`, `{"summary":"y"}`},
-		{"within what is broken", `{"a":{"summary":"y"},}`, `{"summary":"y"}`},
+		// Pieces of what is broken or cut.
+		{"within what is broken", `{"a":{"summary":"y"},}`, ``},
+		{"within what is broken, in a fence", "```json\n{\"a\":{\"summary\":\"y\"},}\n```", ``},
+		{"a list that was cut", `[{"summary":"1"},{"summary":"2"},{"summary":"3`, ``},
+		{"a list that was cut in its envelope, in a fence", "```json\n{\"a\":[{\"summary\":\"1\"},{\"summary", ``},
+		{"a missing comma", `[{"summary":"1"} {"summary":"2"}]`, ``},
+		{"a comment before the key", "{ // list\n/* of */ \"a\":{\"summary\":\"y\"}\n}", ``},
+		{"a line end in a string before a piece", "{\"x\":\"1\n2\",\"a\":{\"summary\":\"y\"}}", ``},
+		{"NaN before a piece", `{"x":NaN,"a":{"summary":"y"}}`, ``},
+		{"keys of Python", `{'b':{"summary":"z"}}`, ``},
+		{"a scalar and a piece", `[1, {"summary":"y"},]`, ``},
+		{"a fence within a broken string", "{\"x\":\"\n```json\n" + good + "\n```\n\",\"y\":1,}", ``},
+		{"an answer after what is broken", `{"a":{"summary":"y"},} or rather ` + good, good},
+		{"an answer in a fence after what was cut", "{\"a\":{\"summary\":\"y\"},\n```json\n" + good + "\n```", good},
+		{"an answer before what was cut", good + ` and {"a":{"summary":"y"},`, good},
+		{"an answer between fences of what is broken", "```json\n{\"a\":{\"summary\":\"y\"},}\n```\n" + good, good},
+		{"braces in a command of LaTeX", `\boxed{` + good + `}`, good},
+		// What follows an answer in prose.
+		{"a list of sources", `Yes: ` + good + " (see [2], {} and [ ])", good},
+		{"a mark is an answer where nothing else is", `The list is [ ].`, `[ ]`},
 		{"an escaped object", `{\"summary\":\"y\"}`, ``},
 		{"an end that is missing", `{"summary":"y"`, ``},
 		{"JSON lines", "{\"a\":1}\n{\"a\":2}\n", `{"a":2}`},
@@ -133,6 +152,19 @@ func TestFind(t *testing.T) {
 		{"an end without a beginning in the text, twice", `{"summary":"9"}</think>{"summary":"8"}</think>` +
 			good, good},
 		{"words that are no tags", `<thinker>{"a":1}</thinker> [think] ` + good, good},
+		{"Cohere's marks", `<|START_THINKING|>` + good + `<|END_THINKING|><|START_RESPONSE|>{"b":1}<|END_RESPONSE|>`,
+			`{"b":1}`},
+		{"a response behind hidden thinking", good + `<|START_RESPONSE|>{"b":1}`, `{"b":1}`},
+		{"harmony's channels", `<|channel|>analysis<|message|>` + good +
+			`<|end|><|start|>assistant<|channel|>final<|message|>{"b":1}<|return|>`, `{"b":1}`},
+		{"harmony's analysis alone", `<|channel|>analysis<|message|>` + good + `<|end|>`, ``},
+		{"harmony's commentary", `<|channel|>commentary to=functions.x <|constrain|>json<|message|>` + good + `<|call|>`, ``},
+		{"an end of a message hides nothing", good + `<|end|>`, good},
+		{"Gemma's thought", "<|channel>thought\n" + good + `<channel|>{"b":1}`, `{"b":1}`},
+		{"marks with a prefix", `<seed:think>` + good + `</seed:think><longcat_think>` + good +
+			`</longcat_think>{"b":1}`, `{"b":1}`},
+		{"marks between bars", `<|think|>` + good + `<|/think|><|thinking_start|>` + good +
+			`<|thinking_end|><|begin_of_reasoning|>` + good + `<|end_of_reasoning|>{"b":1}`, `{"b":1}`},
 		// What is no JSON.
 		{"a key twice", `{"summary":"x","summary":"y"}`, ``},
 		{"a key twice in a fence", "```\n{\"summary\":\"x\",\"summary\":\"y\"}\n```", ``},
@@ -223,12 +255,41 @@ func TestTimeIsProportional(t *testing.T) {
 	checkSame(strings.Repeat("```a", 1<<18/slow) + "\n" + strings.Repeat(" ", 1<<20/slow))
 }
 
-// TestAnAnswerBehindNonsenseIsFound: the search reaches the end of any text like these.
+// TestAnAnswerBehindNonsenseIsFound: the search reaches the end of any text like these. Behind JSON that was cut only a
+// fenced block is an answer.
 func TestAnAnswerBehindNonsenseIsFound(t *testing.T) {
+	cut := []string{`{"a":`, `{"a":[`, `[1,`, `[1,{"a":`, `[{"summary":"x"`, "~~~\n{\"a\":\n", "```[\"```\","}
 	for _, unit := range hostile {
-		text := strings.Repeat(unit, 64<<10/slow/len(unit)) + "\nAnswer:\n{\"summary\":\"x\"}\nThat's it"
+		if unit == "```{\"a\":\"```" {
+			continue // a string of cut JSON is open: what follows may be in it
+		}
+		answer := "\nAnswer:\n{\"summary\":\"x\"}\nThat's it"
+		if slices.Contains(cut, unit) {
+			answer = "\nAnswer:\n```\n{\"summary\":\"x\"}\n```\nThat's it"
+		}
+		text := strings.Repeat(unit, 64<<10/slow/len(unit)) + answer
 		if got, _ := find(text, false, fits(t, summary)); string(got) != `{"summary":"x"}` {
 			t.Errorf("%q: got %.60q", unit, got)
+		}
+	}
+}
+
+// What looks like a mark counts where the schema wants a list, and nothing better is there. The schema itself comes
+// last.
+func TestWhatFollowsAnAnswer(t *testing.T) {
+	for _, tt := range []struct{ schema, text, want string }{
+		{`{"type":"array"}`, "[1,2]\nAn empty list [] would mean none.", `[1,2]`},
+		{`{"type":"array"}`, "[\"x\",\"y\"]\n\nSources: [1] [2]", `["x","y"]`},
+		{`{"type":"array"}`, "[{\"t\":1}]\n- [ ] todo\n- [x] done", `[{"t":1}]`},
+		{`{"type":"array"}`, "The list:\n[]\n", `[]`},
+		{`{"type":"array"}`, `It is [7].`, `[7]`},
+		{`{"type":"object"}`, "{\"a\":1}\n\nSchema used:\n{ \"type\": \"object\" }", `{"a":1}`},
+		{`{"type":"object"}`, "{\"a\":1}\n\n```json\n{\"type\":\"object\"}\n```", `{"a":1}`},
+		{`{"type":"object"}`, `It is {"type":"object"}.`, `{"type":"object"}`},
+		{`{"type":"object"}`, "{\"summary\":\"x\",\"items\":[{\"n\":1}],}", ``},
+	} {
+		if got := Find(tt.text, false, json.RawMessage(tt.schema), fits(t, tt.schema)).Value(); string(got) != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.text, got, tt.want)
 		}
 	}
 }
@@ -263,19 +324,18 @@ func TestCandidatesAreCounted(t *testing.T) {
 // The candidates come in the order of preference, each with its position, and with the one that counts.
 func TestCandidatesHavePositions(t *testing.T) {
 	const text = "First {\"a\":1}.\n```json\n{\"b\":2}\n```\nThen {\"summary\":\"x\"} and [3]."
-	got := Find(text, false, fits(t, summary))
+	got := Find(text, false, nil, fits(t, summary))
 	want := []Candidate{{Value: json.RawMessage(`{"b":2}`), Source: Fenced},
-		{Value: json.RawMessage(`[3]`), Source: Embedded},
 		{Value: json.RawMessage(`{"summary":"x"}`), Source: Embedded},
-		{Value: json.RawMessage(`{"a":1}`), Source: Embedded}}
+		{Value: json.RawMessage(`{"a":1}`), Source: Embedded}, {Value: json.RawMessage(`[3]`), Source: Embedded}}
 	same := func(a, b Candidate) bool { return string(a.Value) == string(b.Value) && a.Source == b.Source }
-	if !slices.EqualFunc(got.Candidates, want, same) || got.Chosen != 2 {
-		t.Errorf("got %+v, want 2 of %+v", got, want)
+	if !slices.EqualFunc(got.Candidates, want, same) || got.Chosen != 1 {
+		t.Errorf("got %+v, want 1 of %+v", got, want)
 	}
-	if whole := Find(` 42 `, false, fits(t, summary)); whole.Chosen != 0 || whole.Candidates[0].Source != WholeText {
+	if whole := Find(` 42 `, false, nil, fits(t, summary)); whole.Chosen != 0 || whole.Candidates[0].Source != WholeText {
 		t.Errorf("got %+v", whole)
 	}
-	if none := Find("nothing", false, fits(t, summary)); none.Chosen != -1 || none.Value() != nil {
+	if none := Find("nothing", false, nil, fits(t, summary)); none.Chosen != -1 || none.Value() != nil {
 		t.Errorf("got %+v", none)
 	}
 }

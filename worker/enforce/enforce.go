@@ -174,7 +174,7 @@ func (c Enforcer) check(r *run.Result) answer {
 		a.data, a.text = r.Data, string(r.Data)
 	case r.Text != nil:
 		a.text = *r.Text
-		found := outputschema.Find(a.text, c.Output.Strict, c.matches)
+		found := outputschema.Find(a.text, c.Output.Strict, c.Output.Schema, c.matches)
 		n := len(found.Candidates)
 		a.data, a.candidates = found.Value(), &n
 	}
