@@ -7,23 +7,42 @@ import (
 
 // isForeign reports whether a record has none of its run's keys. Nothing else of such a record is checked: an unknown
 // run, an unreadable body or a newer version are wrong only under a valid key.
-func (b *runVerifier) isForeign(rec subject.Record) bool {
+//
+// Keys take time to make, and anybody with a worker's credential can write such records. The first ones are compared
+// with all keys that there can be. Of more, only with that of the attempt which the record says, those of attempts that
+// its run has had, and the next one's.
+func (b *runVerifier) isForeign(rec subject.Record, attempt int) bool {
 	if b.rules.Key == nil {
 		return false
 	}
-	if at, _ := b.find(rec.Run); at != 0 && b.live[at].key == rec.Key { // a coordinator's record names this key
-		return false
+	const most = run.MaxAttempts + run.MaxReturns
+	last := 1
+	if at, e := b.find(rec.Run); at != 0 {
+		if b.live[at].key == rec.Key { // a coordinator's record names this key
+			return false
+		}
+		last += int(max(e.queued, e.claimed, e.ended))
 	}
 	if behindUnreadable(b.rules, rec) {
 		return false
 	}
-	for n := 1; n <= run.MaxAttempts+run.MaxReturns; n++ {
+	if b.searches < maxSearches {
+		last = most
+	}
+	if attempt > last && attempt <= most && b.rules.Key(rec.Run, attempt) == rec.Key {
+		return false
+	}
+	for n := min(last, most); n > 0; n-- {
 		if b.rules.Key(rec.Run, n) == rec.Key {
 			return false
 		}
 	}
+	b.searches++
 	return true
 }
+
+// maxSearches is how many records without a key are compared with all keys.
+const maxSearches = 1000
 
 // exceedsVersion reports whether a record is above its attempt's version (a failed end), or follows such an end.
 // An attempt that was never queued allows version 1.

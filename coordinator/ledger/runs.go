@@ -17,6 +17,7 @@ type runVerifier struct {
 	ends            map[uint32]int64    // by run with a pending callback: when it ended
 	versionExceeded map[uint32]string   // by run: the key of its last attempt that a record above the version ended
 	reserved        map[uint32]int64    // by run: when a record carried it that has none of its own yet
+	searches        int                 // records that were compared with all keys
 }
 
 // attempt is an attempt without an end record.

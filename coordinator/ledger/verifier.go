@@ -103,14 +103,15 @@ func (b *Verifier) read(m bus.Message) (rec subject.Record, f fields, ok bool) {
 	case rec.Kind == subject.Unknown:
 		b.unknown++
 		return rec, f, false
-	case rec.Kind.Keyed() && b.runs.isForeign(rec):
+	}
+	f, err = read(m.Body)
+	if rec.Kind.Keyed() && b.runs.isForeign(rec, f.attempt) {
 		b.foreignCount++
 		if len(b.foreign) < maxForeign {
 			b.foreign = append(b.foreign, m.Seq)
 		}
 		return rec, f, false
 	}
-	f, err = read(m.Body)
 	if rec.Kind.Keyed() && b.runs.exceedsVersion(rec, f.v) {
 		return rec, f, false
 	}
