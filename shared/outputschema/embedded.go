@@ -51,8 +51,9 @@ func containers(text string) iter.Seq2[span, state] {
 // beginning is how much of a container is looked at to see whether it began as JSON, in bytes.
 const beginning = 256
 
-// jsonBegan matches an object with a key and a colon, and an array with a first element and a comma, or with an object
-// as its first element. Keys may be in single quotes, and comments may precede them. Braces of prose do not match.
+// jsonBegan matches an object with a key and a colon. It also matches an array with a first element and a comma, or with
+// such an object as its first element. Keys may be in single quotes, and comments may precede them. Braces of prose do
+// not match.
 var jsonBegan = regexp.MustCompile(`^(?:\[\s*)*(?:\{(?:\s|//[^\n]*\n|(?s:/\*.*?\*/))*` +
 	`(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*:|` +
 	`\[\s*(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|\{\s*\}|\[\s*\])\s*,)`)
@@ -60,8 +61,8 @@ var jsonBegan = regexp.MustCompile(`^(?:\[\s*)*(?:\{(?:\s|//[^\n]*\n|(?s:/\*.*?\
 // begun reports whether a container that is no JSON began as JSON.
 func begun(text string) bool { return jsonBegan.MatchString(text[:min(len(text), beginning)]) }
 
-// extent returns the length of a broken container: to where its brackets match, or to a line that begins with a fence,
-// or to the end of the text, for one that was cut.
+// extent returns the length of a broken container. It goes to where its brackets match, or to a line that begins with a
+// fence. One that was cut goes to the end of the text.
 func extent(text string) int {
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {

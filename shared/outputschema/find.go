@@ -56,9 +56,9 @@ func (f Result) Value() json.RawMessage {
 //  5. the last object or array in the text
 //
 // What prose has in brackets ([1], [ ]) and the repeated schema come last. A piece of a broken or cut object or array
-// is no candidate. Reasoning blocks are ignored. strict: only the whole text counts, as the model wrote it. JSON is what
-// strictjson.Check accepts: no duplicate keys, no trailing commas, no NaN. The time is proportional to the
-// text's length.
+// is no candidate. Reasoning blocks are ignored. strict: only the whole text counts, as the model wrote it. JSON is
+// what strictjson.Check accepts: no duplicate keys, no trailing commas, no NaN. The time is proportional to the text's
+// length.
 func Find(text string, strict bool, schema json.RawMessage, fits func(json.RawMessage) bool) Result {
 	text = trim(text)
 	if whole := json.RawMessage(text); strictjson.Check(whole) == nil {

@@ -158,7 +158,8 @@ func TestFind(t *testing.T) {
 		{"harmony's channels", `<|channel|>analysis<|message|>` + good +
 			`<|end|><|start|>assistant<|channel|>final<|message|>{"b":1}<|return|>`, `{"b":1}`},
 		{"harmony's analysis alone", `<|channel|>analysis<|message|>` + good + `<|end|>`, ``},
-		{"harmony's commentary", `<|channel|>commentary to=functions.x <|constrain|>json<|message|>` + good + `<|call|>`, ``},
+		{"harmony's commentary",
+			`<|channel|>commentary to=functions.x <|constrain|>json<|message|>` + good + `<|call|>`, ``},
 		{"an end of a message hides nothing", good + `<|end|>`, good},
 		{"Gemma's thought", "<|channel>thought\n" + good + `<channel|>{"b":1}`, `{"b":1}`},
 		{"marks with a prefix", `<seed:think>` + good + `</seed:think><longcat_think>` + good +
