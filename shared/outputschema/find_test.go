@@ -333,7 +333,8 @@ func TestCandidatesHavePositions(t *testing.T) {
 	if !slices.EqualFunc(got.Candidates, want, same) || got.Chosen != 1 {
 		t.Errorf("got %+v, want 1 of %+v", got, want)
 	}
-	if whole := Find(` 42 `, false, nil, fits(t, summary)); whole.Chosen != 0 || whole.Candidates[0].Source != WholeText {
+	whole := Find(` 42 `, false, nil, fits(t, summary))
+	if whole.Chosen != 0 || whole.Candidates[0].Source != WholeText {
 		t.Errorf("got %+v", whole)
 	}
 	if none := Find("nothing", false, nil, fits(t, summary)); none.Chosen != -1 || none.Value() != nil {
