@@ -51,8 +51,8 @@ func containers(text string) iter.Seq2[span, state] {
 // beginning is how much of a container is looked at to see whether it began as JSON, in bytes.
 const beginning = 256
 
-// jsonBegan matches an object with a key and a colon. It also matches an array with a first element and a comma, or with
-// such an object as its first element. Keys may be in single quotes, and comments may precede them. Braces of prose do
+// jsonBegan matches an object with a key and a colon. It also matches an array with a first element and a comma, or
+// with such an object as its first element. Keys may be in single quotes, and comments may precede them. Braces of prose do
 // not match.
 var jsonBegan = regexp.MustCompile(`^(?:\[\s*)*(?:\{(?:\s|//[^\n]*\n|(?s:/\*.*?\*/))*` +
 	`(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*:|` +
