@@ -19,7 +19,7 @@ const redeliverAfter = 2 * time.Second
 func (w *Worker) claim(a *attempt, d bus.Delivery) bool {
 	since := time.Now()
 	_, span := trace.Start(a.ctx, "claim")
-	e, nonce, err := w.records.claimed(a, since)
+	e, nonce, err := w.records.claimed(a, d.Seq, since)
 	if err != nil {
 		w.log.Error("claim", "run", a, "err", err)
 		d.NakWithDelay(redeliverAfter)

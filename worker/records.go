@@ -78,11 +78,11 @@ func appendWithRetry(ctx context.Context, b *bus.Bus, e bus.Entry, own func([]by
 	return 0, context.Cause(ctx)
 }
 
-func (s *recordBuilder) claimed(a *attempt, at time.Time) (e bus.Entry, nonce string, err error) {
+func (s *recordBuilder) claimed(a *attempt, queued uint64, at time.Time) (e bus.Entry, nonce string, err error) {
 	nonce = s.nonce()
 	body, err := run.Claim{
 		V: s.version(a), SessionID: a.SessionID, RunnerID: s.runner, Instance: s.instance, Nonce: nonce,
-		Attempt: a.Attempt, At: at.UTC(), SignsEvents: true,
+		Attempt: a.Attempt, At: at.UTC(), SignsEvents: true, Queued: queued,
 	}.Encode()
 	return bus.Entry{Subject: subject.Claimed(a.partition, a.ID, a.Key), Body: body}, nonce, err
 }

@@ -77,11 +77,14 @@ func (k *Keeper) Lost(id string, after uint64) (possible, begun bool) {
 	return possible, begun
 }
 
-// MayInclude reports whether an unknown run may be among what is lost: no admin has accepted that, or it is named.
-func MayInclude(all []Damage, id string) bool {
-	return slices.ContainsFunc(all, func(d Damage) bool {
-		return d.AcceptedAt == nil || slices.ContainsFunc(d.Runs, func(r Run) bool { return r.ID == id })
+// MayInclude reports whether an unknown run may be among what is lost: it is named, or no admin has accepted the loss.
+// final: it is named, and all is accepted.
+func MayInclude(all []Damage, id string) (may, final bool) {
+	open := slices.ContainsFunc(all, func(d Damage) bool { return d.AcceptedAt == nil })
+	named := slices.ContainsFunc(all, func(d Damage) bool {
+		return slices.ContainsFunc(d.Runs, func(r Run) bool { return r.ID == id })
 	})
+	return open || named, named && !open
 }
 
 // Truncatable returns an error while RUNS counts records that a single server cannot read. A truncation that reaches
@@ -97,13 +100,13 @@ func Truncatable(k *Keeper) error {
 // Damages returns the damages that are known.
 func (k *Keeper) Damages() []Damage { return k.shown.Load().damages }
 
-// Resolve notes the runs that the damages affect, as far as this process knows them. The last one names them: one that
-// was found before its runs were known is resolved with it.
+// Resolve notes the runs that the damages affect, as far as this process knows them. The last one names them, first those
+// that nothing else names: one that was found before its runs were known is resolved with it.
 func (k *Keeper) Resolve(ctx context.Context, failed, lost []Run) error {
 	return k.change(ctx, func(m *mark) {
 		d := &m.Damages[len(m.Damages)-1]
 		d.Failed, d.Lost = max(d.Failed, len(failed)), max(d.Lost, len(lost))
-		for _, r := range slices.Concat(failed, lost) {
+		for _, r := range slices.Concat(lost, failed) {
 			named := slices.ContainsFunc(d.Runs, func(o Run) bool { return o.ID == r.ID })
 			if !named && len(d.Runs) < maxRuns {
 				d.Runs = append(d.Runs, r)

@@ -25,7 +25,7 @@ func (b *Verifier) Close(now time.Time, last uint64) Report {
 				return // it is being accepted
 			}
 			f := violation{Wrong: Wrong{Sequence: e.first}, session: e.session, run: at, exemption: cutOff,
-				madeAt: e.id.madeAt()}
+				born: b.bornAt(e.id, at, e)}
 			if e.is(final) { // or a second end record was on its way
 				f.exemption = late
 			}
@@ -66,18 +66,18 @@ func (b *Verifier) Close(now time.Time, last uint64) Report {
 func (b *Verifier) exempt(f violation) bool {
 	deleted := b.sessions.at(f.session).deleted
 	switch {
-	case !b.DamagedAt.IsZero() && (f.Kind == kindSum || !f.madeAt.IsZero() && f.madeAt.Before(b.DamagedAt)):
+	case !b.Damaged.At.IsZero() && (f.Kind == kindSum || f.before(b.Damaged.At, b.Damaged.Seq+1)):
 		return true // an accepted damage explains it
 	case deleted > f.Sequence:
 		return true
 	case f.exemption == never:
 		return false
 	case f.exemption == late && deleted != 0,
-		f.exemption == unknown && !b.lastDeleted.Before(f.madeAt.Add(-skew)) && !b.lastDeleted.IsZero():
+		f.exemption == unknown && !b.lastDeleted.IsZero() && !b.lastDeleted.Before(f.madeAt.Add(-skew)):
 		return true
 	}
 	open := b.runStates.at(f.run).is(running | claimedToEnd) // such a run is never truncated
-	return b.first > 1 && !open && !f.madeAt.After(b.cut.Add(skew))
+	return b.first > 1 && !open && f.before(b.cut.Add(skew+1), b.first)
 }
 
 // callback counts a run that calls a parent back.

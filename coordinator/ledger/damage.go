@@ -1,19 +1,14 @@
 package ledger
 
-import (
-	"time"
+import "ao/coordinator/highwater"
 
-	"ao/coordinator/highwater"
-)
-
-// acceptedAt is when the last accepted damage was found.
-func acceptedAt(damages []highwater.Damage) (at time.Time) {
+// accept lets damages that an admin has accepted explain what is wrong.
+func (r *Rules) accept(damages []highwater.Damage) {
 	for _, d := range damages {
 		if d.AcceptedAt != nil {
-			at = d.FoundAt
+			r.Damaged.At, r.Damaged.Seq = d.FoundAt, max(r.Damaged.Seq, d.Reached)
 		}
 	}
-	return at
 }
 
 // addDamages adds what the comparison with the high-water mark has found.

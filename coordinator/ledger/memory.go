@@ -20,6 +20,8 @@ type memory struct {
 	bySession index
 	sessions  slab[sessionState]
 
+	claimedFrom map[uint32]uint64 // by unknown run: the queued record that its claim names
+
 	lastDeleted time.Time // the newest valid deletion
 	violations  []violation
 	dropped     int // violations beyond maxViolations
@@ -61,6 +63,7 @@ const (
 	callbackTurn // it is a callback turn
 	suppressed   // without a callback: it or its parent was stopped with its tree
 	hasSchema    // it has an output schema: its result is reported, and checked
+	cutBefore    // its first record read is of a later attempt
 )
 
 func (e *runState) is(f flags) bool { return e.flags&f != 0 }
@@ -99,7 +102,34 @@ type violation struct {
 	session   uint32
 	run       uint32 // 0: unknown
 	exemption exemption
-	madeAt    time.Time // when the missing run's id was made
+	born
+}
+
+// born is when a run was accepted, as far as that is known.
+type born struct {
+	madeAt time.Time // when its id was made; zero: the id does not tell
+	seq    uint64    // then its first record, or one that queued it; 0: unknown
+}
+
+// before reports whether a run may be from before a time and a sequence.
+func (b born) before(at time.Time, seq uint64) bool {
+	if b.madeAt.IsZero() {
+		return b.seq < seq
+	}
+	return b.madeAt.Before(at)
+}
+
+// bornAt returns when a run was accepted. e is its state; nil: nothing is known of it.
+func (m *memory) bornAt(id ident, at uint32, e *runState) born {
+	b := born{madeAt: id.madeAt()}
+	switch {
+	case e == nil || e.is(cutBefore):
+	case e.is(known):
+		b.seq = e.first
+	default:
+		b.seq = m.claimedFrom[at]
+	}
+	return b
 }
 
 // maxViolations is how many violations are kept until Close removes the exempt ones.
@@ -114,9 +144,10 @@ func (m *memory) wrong(kind, id, format string, args ...any) {
 func (m *memory) note(kind, id string, x exemption, format string, args ...any) {
 	f := violation{Wrong: Wrong{kind, id, m.seq, fmt.Sprintf(format, args...)}, session: m.about, exemption: x}
 	if i, ok := runIdent(id); ok {
-		f.madeAt = i.madeAt()
+		f.born = m.bornAt(i, 0, nil)
 		if at := m.byRun[i]; at != 0 {
-			f.session, f.run = m.runStates.at(at).session, at
+			e := m.runStates.at(at)
+			f.session, f.run, f.born = e.session, at, m.bornAt(i, at, e)
 		}
 	}
 	m.keep(f)
@@ -189,5 +220,6 @@ func (m *memory) same(rec subject.Record, e *runState, session string) bool {
 
 // violation notes what is wrong with a run at the end.
 func (m *memory) violation(kind string, e *runState, format string, args ...any) {
-	m.keep(violation{Wrong: Wrong{kind, e.id.runID(), 0, fmt.Sprintf(format, args...)}, madeAt: e.id.madeAt()})
+	m.keep(violation{Wrong: Wrong{kind, e.id.runID(), 0, fmt.Sprintf(format, args...)},
+		born: m.bornAt(e.id, m.byRun[e.id], e)})
 }

@@ -66,7 +66,7 @@ func (a *Auditor) Ledger(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	rules := a.Rules
-	rules.DamagedAt = acceptedAt(damages)
+	rules.accept(damages)
 	r, unreadable, err := auditStream(ctx, a.Stream, rules)
 	for n := 1; n < clusterReads && err == nil && unreadable > 0 && a.Stream.Clustered(); n++ {
 		r, unreadable, err = auditStream(ctx, a.Stream, rules) // at another server, most likely

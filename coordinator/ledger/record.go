@@ -16,6 +16,7 @@ import (
 // fields are what the verifier reads of a record of any kind. Parameters, agents and results are skipped.
 type fields struct {
 	v, attempt, most, n, recordVersion int
+	queued                             uint64
 	run, session, parent, runner       string
 	turn                               string // of a callback record: the turn, if run is another one
 	key, mode, agentType, status       string
@@ -39,6 +40,8 @@ func read(body []byte) (f fields, err error) {
 			f.v = int(strictjson.Uint(v))
 		case "attempt":
 			f.attempt = int(strictjson.Uint(v))
+		case "queued":
+			f.queued = strictjson.Uint(v)
 		case "returnable":
 			f.returnable = string(v) == "true"
 		case "returned":
@@ -146,13 +149,13 @@ func (i *ident) parse(digits string) bool {
 
 func (i ident) runID() string { return "run_" + hex.EncodeToString(i[:]) }
 
-// madeAt returns when an id was made: a UUIDv7 begins with its time in milliseconds. Other ids tell no time, and count
-// as old.
+// madeAt returns when an id was made: a UUIDv7 begins with its time in milliseconds. Zero: the id follows from a key,
+// and tells no time.
 func (i ident) madeAt() time.Time {
-	var ms int64
 	if i[6]>>4 != 7 {
-		return time.UnixMilli(ms)
+		return time.Time{}
 	}
+	var ms int64
 	for _, b := range i[:6] {
 		ms = ms<<8 | int64(b)
 	}
@@ -199,6 +202,10 @@ type Rules struct {
 	Key func(run string, attempt int) string
 	// Version is the newest version of records that is read; 0: run.Version.
 	Version int
-	// DamagedAt is when the last accepted damage was found. It explains what is wrong with runs from before.
-	DamagedAt time.Time
+	// Damaged is the last accepted damage, with when it was found and the last sequence that there had been. It
+	// explains what is wrong with runs from before.
+	Damaged struct {
+		At  time.Time
+		Seq uint64
+	}
 }

@@ -84,6 +84,9 @@ func (b *runVerifier) begin(at uint32, e *runState, f fields) {
 		}
 	}
 	e.flags |= known
+	if f.attempt > 1 {
+		e.flags |= cutBefore
+	}
 	e.first = b.seq
 	e.most = uint16(min(max(f.most, 1), 1<<16-1))
 	if f.parent != "" {
@@ -174,6 +177,9 @@ func (b *runVerifier) claim(rec subject.Record, f fields) {
 		b.wrong(kindAttempt, rec.Run, "Attempt %d was claimed by %s although it was never queued", n, who(f.runner))
 	case l.n == n && l.key != rec.Key:
 		b.wrong(kindKey, rec.Run, "Attempt %d was claimed by %s with a key that is not its own", n, who(f.runner))
+	}
+	if !e.is(known) && f.queued != 0 {
+		b.claimedFrom[at] = f.queued
 	}
 	e.claimed = uint16(n)
 	now := attempt{n: n, key: rec.Key, runner: f.runner, most: 1}

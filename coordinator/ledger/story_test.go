@@ -127,6 +127,7 @@ type actor struct {
 	spec     run.Spec
 	children []*actor // that it reports
 	vain     int      // turns that reported it and ended unclaimed
+	from     uint64   // the queued record that its claims name
 }
 
 func (s *story) run(session string, change ...func(*run.Spec)) *actor {
@@ -200,7 +201,8 @@ func (a *actor) claimed(n int, runner string) *actor { return a.claimedWith(n, n
 func (a *actor) claimedWith(of, n int, runner string) *actor {
 	a.s.write(
 		subject.Claimed(a.part(), a.spec.ID, a.key(of)),
-		run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: n, At: a.s.at},
+		run.Claim{V: 1, SessionID: a.spec.SessionID, RunnerID: runner, Nonce: "n", Attempt: n, At: a.s.at,
+			Queued: a.from},
 	)
 	return a
 }

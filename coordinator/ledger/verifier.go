@@ -20,7 +20,8 @@ import (
 //     exempt if a valid one follows: nothing of the session was open, and no callback was pending. An unknown child
 //     of a callback may have been deleted with its session after its id was made.
 //   - Truncation, which removes ended runs, and what lies between them, from the front. A missing earlier record is
-//     exempt if the run has ended and is older, by the time in its id, than the oldest record kept.
+//     exempt if the run has ended and is older than the oldest record kept, by the time in its id. Where an id tells no
+//     time, its claim names the record that queued it.
 //
 // A contradiction, such as two claims of one attempt, is never exempt.
 type Verifier struct {
@@ -39,7 +40,7 @@ type Verifier struct {
 
 // NewVerifier returns an empty verifier.
 func NewVerifier() *Verifier {
-	m := &memory{byRun: index{}, bySession: index{}}
+	m := &memory{byRun: index{}, bySession: index{}, claimedFrom: map[uint32]uint64{}}
 	m.runStates.add(runState{}) // 0 is none
 	m.sessions.add(sessionState{})
 	b := &Verifier{memory: m}

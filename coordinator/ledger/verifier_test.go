@@ -734,18 +734,53 @@ func TestAYoungRunIsNotExcusedByTruncation(t *testing.T) {
 	}
 }
 
-// An id that follows from an idempotency key does not tell its time, so truncation may have removed the run's records.
-func TestAKeyedRunMayBeOld(t *testing.T) {
-	s := newStory(t)
-	s.run(s.session()).done()
-	s.run(s.session()).done()
-	s.truncate(3)
-	s.at = s.at.Add(time.Minute)
-	r := s.run(s.session())
-	r.spec.ID = run.KeyedID(strings.Repeat("f", 32))
-	r.claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
-	if r := s.close(time.Second); kinds(r) != "" {
-		t.Errorf("got %v, want nothing wrong", r.Wrong)
+// An id that follows from an idempotency key does not tell its time. The claim names the record that it followed.
+func TestAKeyedRunWithoutItsFirstRecord(t *testing.T) {
+	const anyTime, truncated, lost = 0, 2, 8
+	for name, tt := range map[string]struct {
+		from    uint64
+		damaged uint64 // what an accepted damage had reached
+		queued  int    // the attempt that a record queues which is there
+		twice   bool   // it is claimed a second time
+		want    string
+	}{
+		"an older worker does not say":  {from: anyTime},
+		"truncated":                     {from: truncated},
+		"lost":                          {from: lost, want: "sum unknown_run"},
+		"lost before a damage":          {from: lost, damaged: 8},
+		"lost after a damage":           {from: lost, damaged: 7, want: "unknown_run"},
+		"accepted after a damage":       {queued: 1, damaged: 6, twice: true, want: kindClaimedTwice},
+		"accepted before a damage":      {queued: 1, damaged: 20, twice: true},
+		"its first attempt is cut off":  {queued: 2},
+		"claimed twice, nothing is cut": {queued: 1, twice: true, want: kindClaimedTwice},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.run(s.session()).done()
+			s.run(s.session()).done()
+			s.truncate(3)
+			s.at = s.at.Add(time.Minute)
+			r := s.run(s.session())
+			r.spec.ID, r.from = run.KeyedID(strings.Repeat("f", 32)), tt.from
+			n := max(tt.queued, 1)
+			if tt.queued > 0 {
+				r.spec.Attempts = 3
+				r.queued(n)
+			}
+			s.seq++ // the record that is lost
+			r.claimed(n, "rnr_1")
+			if tt.twice {
+				r.claimed(n, "rnr_2")
+			}
+			r.ended(n, run.Completed, "rnr_1")
+			b := s.read()
+			if tt.damaged > 0 {
+				b.Damaged.At, b.Damaged.Seq = s.at, tt.damaged
+			}
+			if got := b.Close(s.at.Add(time.Second), b.seq); kinds(got) != tt.want {
+				t.Errorf("got %v, want %s", got.Wrong, tt.want)
+			}
+		})
 	}
 }
 

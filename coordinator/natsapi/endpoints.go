@@ -154,8 +154,8 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	if s.cfg.Temporary(err) {
 		return fault.Wrap(fault.Unavailable, "", "The agent is not registered yet", err)
 	}
-	if fault.Of(err).Code == run.CodeDamaged { // the message waits until an admin has accepted the loss
-		return fault.Wrap(fault.Unavailable, "", fault.Of(err).Message, err).After(5 * time.Second)
+	if f := fault.Of(err); f.Code == run.CodeDamaged && f.RetryAfter > 0 { // until an admin has accepted the loss
+		return fault.Wrap(fault.Unavailable, "", f.Message, err).After(f.RetryAfter)
 	}
 	if fault.Retryable(err) {
 		return err

@@ -24,6 +24,7 @@ type Projection struct {
 
 	mu          sync.RWMutex
 	reducer     *reducer
+	begins      uint64                  // where history begins; 0: unknown
 	evicted     int64                   // newest time of a truncated run, in nanoseconds; 0: none is known
 	awaits      []await                 // who waits for a sequence
 	due         uint64                  // the smallest of them
@@ -45,7 +46,7 @@ func (p *Projection) clear() {
 	defer p.mu.Unlock()
 	old := p.reducer
 	keepFormer(p, old)
-	p.reducer, p.empty = newReducer(old.key), 0
+	p.reducer, p.empty, p.begins = newReducer(old.key), 0, 0
 	p.ownSeq.Store(0)
 	p.reducer.checked, p.reducer.version = old.checked, old.version
 	for _, a := range p.awaits {
@@ -67,17 +68,18 @@ func (p *Projection) restore(f *reducer) {
 func (p *Projection) Forget(first uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.evicted = max(p.evicted, p.reducer.forget(first))
+	p.begins, p.evicted = max(p.begins, first), max(p.evicted, p.reducer.forget(first))
 }
 
-// truncated is Forget, unless an open run starts before first: then it reports true and drops nothing.
+// truncated is Forget, unless it reports true and drops nothing: an open run starts before first, or the record of
+// another life of a forgotten run was taken for a late one.
 func (p *Projection) truncated(first uint64) (unseen bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if head := p.reducer.head; head != nil && head.First < first {
+	if head := p.reducer.head; head != nil && head.First < first || p.reducer.late.lowWater(first) < first {
 		return true
 	}
-	p.evicted = max(p.evicted, p.reducer.forget(first))
+	p.begins, p.evicted = max(p.begins, first), max(p.evicted, p.reducer.forget(first))
 	return false
 }
 

@@ -139,6 +139,13 @@ func (x *Index) WasDeleted(session string) bool {
 	return read(x.p, func(f *reducer) bool { return f.deleted[identOf(sessionPrefix, session)] != 0 })
 }
 
+// Truncated reports whether runs were removed for their age, as far as this process knows.
+func (x *Index) Truncated() bool {
+	x.p.mu.RLock()
+	defer x.p.mu.RUnlock()
+	return x.p.begins > 1
+}
+
 // Ahead returns how many runs wait before this one in its queue, and since when it waits; not ok: it is in none.
 func (x *Index) Ahead(id string) (n int, since time.Time, ok bool) {
 	x.p.reading(func(f *reducer) {

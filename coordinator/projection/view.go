@@ -111,7 +111,7 @@ func (x *Reader) Spec(ctx context.Context, id string) (run.Spec, error) {
 		return run.Spec{}, err
 	}
 	spec, err := x.spec(ctx, s, true)
-	if s.snap == nil && errors.Is(err, errNoBody) && x.fresh.Confirmed() {
+	if _, expired := x.expired(s, err); expired {
 		return spec, fault.New(fault.NotFound, run.CodeParametersExpired, "the parameters of run "+id+" were removed "+
 			"to make room for others; send them again in a new run").With("run_id", id)
 	}
@@ -147,9 +147,20 @@ func (x *Reader) notKept(id string, err error) error {
 	if errors.Is(err, errNoBody) {
 		say := "What the run " + id + " was given, or its result, is no longer kept: it was too large for the run's " +
 			"record, and its body is gone. Start a new run with the parameters"
-		return fault.New(fault.NotFound, codeEvicted, say).With("run_id", id)
+		return fault.New(fault.NotFound, CodeEvicted, say).With("run_id", id)
 	}
 	return errEvicted("run", id)
+}
+
+// expired reports whether an error says that an ended run's input was removed. It may have ended since it was looked up.
+func (x *Reader) expired(s runView, err error) (now runView, expired bool) {
+	if !errors.Is(err, errNoBody) || !x.fresh.Confirmed() {
+		return s, false
+	}
+	if now, ok := x.p.lookup(s.id); ok {
+		s = now
+	}
+	return s, s.snap == nil
 }
 
 // spec returns the run's specification; large: read it even if it is a payload.
@@ -208,7 +219,7 @@ func (x *Reader) endRecord(ctx context.Context, s runView) (e run.Ended, err err
 // view returns a run as readers see it.
 func (x *Reader) view(ctx context.Context, s runView, large bool) (run.Run, error) {
 	spec, err := x.spec(ctx, s, large)
-	expired := s.snap == nil && errors.Is(err, errNoBody) && x.fresh.Confirmed()
+	s, expired := x.expired(s, err)
 	if expired { // its result and all else are kept
 		spec, err = x.spec(ctx, s, false)
 	}
@@ -308,11 +319,11 @@ func (x *Reader) noSession(id string) *fault.Fault {
 		With("session_id", id)
 }
 
-// codeEvicted is the error code of what is no longer kept.
-const codeEvicted = "no_longer_kept"
+// CodeEvicted is the error code of what is no longer kept.
+const CodeEvicted = "no_longer_kept"
 
 func errEvicted(what, id string) *fault.Fault {
-	return fault.New(fault.NotFound, codeEvicted, "The "+what+" "+id+" is no longer kept: RUN_KEEP or RUN_RETENTION "+
+	return fault.New(fault.NotFound, CodeEvicted, "The "+what+" "+id+" is no longer kept: RUN_KEEP or RUN_RETENTION "+
 		"came first, or it was deleted").With(what+"_id", id)
 }
 

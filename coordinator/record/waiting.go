@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ func (e *EndWriter) WaitingEnd(ctx context.Context, a projection.Active, status 
 	}
 	attempt, key := e.attempt(a)
 	claim, err := run.Claim{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: attempt,
-		At: time.Now().UTC(), Next: last.Body}.Encode()
+		At: time.Now().UTC(), Queued: cmp.Or(a.QueuedSeq, a.FirstSeq), Next: last.Body}.Encode()
 	return []bus.Entry{
 		{Subject: subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, key), Body: claim},
 		last,

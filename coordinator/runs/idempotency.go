@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"ao/coordinator/projection"
 	"ao/nats/bus"
+	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -21,7 +23,10 @@ const maxKey = 255
 type Idempotency struct {
 	ids     KeyedIDs
 	history keyHistory
-	damaged func(id string) bool
+	records interface {
+		Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
+	}
+	damaged func(id string) (may, final bool)
 }
 
 // KeyedIDs returns the ids of the run and the session that a key stands for. scope is whose key it is.
@@ -69,8 +74,8 @@ func (i *Idempotency) submit(ctx context.Context, runs submission, body []byte, 
 	if known, a, err := first(); known || err != nil {
 		return a, err
 	}
-	if i.damaged(id) {
-		return Accepted{}, errMayBeLost(id)
+	if err := i.mayBegin(ctx, id); err != nil {
+		return Accepted{}, err
 	}
 	p, err := runs.Check(ctx, body, scope) // a refused request leaves nothing behind
 	var a Accepted
@@ -122,8 +127,32 @@ func errKeyReused() *fault.Fault {
 		"a new key for a new request")
 }
 
-func errMayBeLost(id string) *fault.Fault {
-	return fault.New(fault.Conflict, run.CodeDamaged, "The history lost records, perhaps those of run "+id+", which "+
-		"this Idempotency-Key stands for. Once an admin has accepted the loss with 'ao verify --accept-damage', a run "+
-		"is accepted that is not known to have begun").With("run_id", id)
+// mayBegin returns why an unknown run does not begin under its key: it may be among what was lost, or it was truncated,
+// and records that would be taken for those of the new one are still kept.
+func (i *Idempotency) mayBegin(ctx context.Context, id string) error {
+	switch may, final := i.damaged(id); {
+	case final:
+		return fault.New(fault.Conflict, run.CodeDamaged, "The history lost records of run "+id+", which this "+
+			"Idempotency-Key stands for; use a new key for a new run").With("run_id", id)
+	case may:
+		return fault.New(fault.Conflict, run.CodeDamaged, "The history lost records, perhaps those of run "+id+
+			", which this Idempotency-Key stands for. Once an admin has accepted the loss with 'ao verify "+
+			"--accept-damage', a run is accepted that is not known to have begun").
+			With("run_id", id).After(damagePause)
+	}
+	if !i.history.Truncated() {
+		return nil
+	}
+	left, err := i.records.Records(ctx, subject.RecordsOf(id), 0, 1)
+	switch {
+	case err != nil:
+		return bus.WriteUnanswered(err)
+	case len(left) > 0:
+		return fault.New(fault.Conflict, projection.CodeEvicted, "The run "+id+" of this Idempotency-Key has ended and "+
+			"is no longer kept, but for a few records; use a new key for a new run").With("run_id", id)
+	}
+	return nil
 }
+
+// damagePause is when a request may be repeated that waits for an admin.
+const damagePause = 5 * time.Second

@@ -51,8 +51,8 @@ type Needs struct {
 	Callback func(url string) error                                         // refuses a URL that must not be called
 	Version  func() int                                                     // of records to write
 	Ready    func() error
-	// Damaged reports whether the history has lost a run, or may have: no admin has accepted what it lost.
-	Damaged   func(id string) bool
+	// Damaged reports whether the history may have lost an unknown run. final: it has, and an admin has accepted that.
+	Damaged   func(id string) (may, final bool)
 	CheckDisk func() error         // refuses new runs while the disk is nearly full
 	Waiting   func(run.Run) string // why a run waits
 	Retry     bus.RetryFunc
@@ -171,6 +171,7 @@ type keyHistory interface {
 	RunsOf(session string) []string
 	IsReserved(id string) bool // another record carries the run, and it has none of its own yet
 	WasDeleted(session string) bool
+	Truncated() bool // runs were removed for their age
 }
 
 // Accepted answers an accepted run. From here on it ends in exactly one final status.

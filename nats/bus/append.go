@@ -29,10 +29,9 @@ const maxBatches = 16
 
 // pubAck is JetStream's reply to a publish.
 type pubAck struct {
-	Seq   uint64 `json:"seq"`
-	Count int    `json:"count"`
-	// the message's ID is taken, by the message with that sequence
-	Duplicate bool `json:"duplicate"`
+	Seq       uint64 `json:"seq"`
+	Count     int    `json:"count"`
+	Duplicate bool   // the message's ID is taken, by the message with that sequence `json:"duplicate"`
 	Error     *struct {
 		Code    int    `json:"code"`
 		ErrCode int    `json:"err_code"`
@@ -64,9 +63,6 @@ func checkPubAck(r *nats.Msg) (pubAck, error) {
 	if err := json.Unmarshal(r.Data, &a); err != nil {
 		return a, unavailable(fmt.Errorf("answer to a publish: %w", err))
 	}
-	if a.Duplicate {
-		return a, ErrTaken
-	}
 	if a.Error == nil {
 		return a, nil
 	}
@@ -85,6 +81,15 @@ func checkPubAck(r *nats.Msg) (pubAck, error) {
 		return a, unavailable(no)
 	}
 	return a, no
+}
+
+// checkRecordAck is checkPubAck for a record: a run's first one counts, whatever a second one with its ID says.
+func checkRecordAck(r *nats.Msg) (pubAck, error) {
+	a, err := checkPubAck(r)
+	if err == nil && a.Duplicate {
+		err = ErrTaken
+	}
+	return a, err
 }
 
 // Log appends: records to RUNS, each under its own subject, and events.
@@ -125,7 +130,7 @@ func (b *Log) publish(ctx context.Context, e Entry) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	a, err := checkPubAck(r)
+	a, err := checkRecordAck(r)
 	if errors.Is(err, ErrTaken) {
 		b.meter.taken.Inc()
 	}
@@ -231,7 +236,7 @@ func (b *Log) tryBatch(ctx context.Context, entries []Entry) (uint64, error) {
 	}
 	b.meter.batch.ObserveSince(began)
 	b.meter.batchSize.Observe(float64(len(entries)))
-	a, err := checkPubAck(r)
+	a, err := checkRecordAck(r)
 	if errors.Is(err, ErrTaken) {
 		b.meter.taken.Inc()
 	}

@@ -273,7 +273,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		History: h,
 		Stream:  c.client, Records: records, Ends: ends, Torn: torn, Reads: reads,
 		Batches: c.bucket(subject.Reservations), IDs: c.keys.IDs, Agents: agents,
-		Damaged: func(id string) bool { return highwater.MayInclude(c.mark.Damages(), id) },
+		Damaged: func(id string) (bool, bool) { return highwater.MayInclude(c.mark.Damages(), id) },
 		Runners: c.registry, Queues: table,
 		Schema:   func(context.Context, string) (s schemas.Schema, err error) { return s, errors.New("none") },
 		Callback: func(string) error { return nil }, Version: fixed{}.Now, Ready: c.ready,

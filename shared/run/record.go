@@ -138,6 +138,8 @@ type Claim struct {
 	At        time.Time `json:"at"`
 	// the attempt's events are signed (SignEvent); older workers sign none
 	SignsEvents bool `json:"proves,omitempty"`
+	// Queued is the sequence of the record that is claimed. Programs of older versions do not say it.
+	Queued uint64 `json:"queued,omitempty"`
 	// Next is the end record that a coordinator claims the attempt for. A reader that finds no end record writes it.
 	Next json.RawMessage `json:"next,omitempty"`
 }

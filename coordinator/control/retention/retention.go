@@ -54,11 +54,15 @@ const Step = 10_000
 // Truncate removes ended runs beyond RUN_KEEP and those older than RUN_RETENTION, step records at a time. It never
 // removes an open run or one with a pending callback. Several coordinators may do this at once.
 func (r *Controller) Truncate(ctx context.Context, step uint64) {
-	if err := r.dropLate(ctx); err != nil {
+	state, err := r.Stream.State(ctx)
+	if err == nil {
+		err = r.dropLate(ctx, state.First)
+	}
+	if err != nil {
 		r.Log.Warn("late records not purged, retrying", "err", err)
+		return
 	}
 	before := r.History.Prunable(r.Keep, time.Now().Add(-r.Old), time.Now().Add(-r.Reported))
-	state, err := r.Stream.State(ctx)
 	for at := state.First; err == nil && at < before; {
 		at = min(at+step, before)
 		err = r.Stream.Truncate(ctx, at)
@@ -74,11 +78,14 @@ func (r *Controller) Truncate(ctx context.Context, step uint64) {
 }
 
 // dropLate purges queued records of attempts that are claimed or over. Without the claim, once truncated, a worker
-// would start the attempt again.
-func (r *Controller) dropLate(ctx context.Context) error {
+// would start the attempt again. first is where the stream begins.
+func (r *Controller) dropLate(ctx context.Context, first uint64) error {
 	for _, late := range r.History.LateRecords() {
 		if !r.History.Confirmed() { // in another history that subject may belong to a waiting run
 			return nil
+		}
+		if late.First < first { // the run is forgotten, and its key may have made another one
+			continue
 		}
 		if err := r.Stream.Purge(ctx, subject.Runs, late.Subject, late.Seq+1); err != nil {
 			return err

@@ -218,7 +218,7 @@ func (c *Coordinator) wireRuns() {
 			WholeOnly: c.WholeOnly, Waiting: c.MaxPending},
 		History: c.History, Stream: c.bus, Records: c.records, Ends: c.ends, Torn: c.torn, Reads: c.reads,
 		Batches: c.bus.Bucket(subject.Reservations), IDs: c.keys.IDs,
-		Damaged: func(id string) bool { return highwater.MayInclude(c.Highwater.Damages(), id) },
+		Damaged: func(id string) (bool, bool) { return highwater.MayInclude(c.Highwater.Damages(), id) },
 		Agents:  c.Agents, Runners: c.Registry, Queues: c.Queues,
 		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready,
 		CheckDisk: c.room.Admit, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },

@@ -47,6 +47,71 @@ func TestAKeyLivesAsLongAsItsRun(t *testing.T) {
 	finish(t, c, claim(t, c, first.RunID, r))
 }
 
+// A run is truncated, and a record that was written after it is kept, because another run had begun in between. Under its
+// key nothing begins: the kept record would be taken for one of the new run.
+func TestAKeyWhoseRunHasRecordsLeft(t *testing.T) {
+	s := natstest.Server(t)
+	c := start(t, natstest.Open(t, s), Config{Keep: 1})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	const body = `{"agent_name":"a"}`
+	first := submit(t, c, body, "k")
+	one := claim(t, c, first.RunID, r)
+	second := submit(t, c, body, "")
+	finish(t, c, one)
+	finish(t, c, claim(t, c, second.RunID, r))
+	c.retained.Truncate(t.Context(), retention.Step)
+	if left, err := c.bus.Records(t.Context(), subject.RecordsOf(first.RunID), 0, 9); err != nil || len(left) != 1 {
+		t.Fatalf("left are %v, %v", left, err)
+	}
+	forgetIDs(t, s)
+	for _, at := range []*Coordinator{c, start(t, natstest.Open(t, s), Config{})} {
+		for range 20 {
+			_, err := at.Submit(t.Context(), []byte(body), "test", "k")
+			wantCode(t, err, "no_longer_kept")
+		}
+	}
+	if got := firstRecords(t, c, first.RunID); len(got) != 0 {
+		t.Errorf("it is accepted again: %+v", got)
+	}
+	third := submit(t, c, body, "") // its end makes room
+	finish(t, c, claim(t, c, third.RunID, r))
+	c.retained.Truncate(t.Context(), retention.Step)
+	if again := submit(t, c, body, "k"); again.RunID != first.RunID {
+		t.Fatalf("got %+v, want %+v", again, first)
+	}
+	finish(t, c, claim(t, c, first.RunID, r))
+}
+
+// One coordinator truncates a run, and accepts another one under its key. A second one still knows the first run, and
+// takes the new record for a late one of that. It must not purge it.
+func TestAKeyThatAnotherCoordinatorHasForgotten(t *testing.T) {
+	s := natstest.Server(t)
+	c, slow := start(t, natstest.Open(t, s), Config{Keep: 1}), start(t, natstest.Open(t, s), Config{Keep: 1})
+	r := runner("one", echo("a"))
+	register(t, c, r)
+	const body = `{"agent_name":"a"}`
+	first := submit(t, c, body, "k")
+	finish(t, c, claim(t, c, first.RunID, r))
+	finish(t, c, claim(t, c, submit(t, c, body, "").RunID, r))
+	c.retained.Truncate(t.Context(), retention.Step)
+	forgetIDs(t, s)
+	natstest.Until(t, "the key is free", func() bool {
+		_, accepted := c.History.Active(submit(t, c, body, "k").RunID)
+		return accepted
+	})
+	natstest.Until(t, "the other one has read the record", func() bool { return len(slow.History.LateRecords()) == 1 })
+	slow.retained.Truncate(t.Context(), retention.Step)
+	if got := firstRecords(t, c, first.RunID); len(got) != 1 {
+		t.Fatalf("the run has the records %+v", got)
+	}
+	natstest.Until(t, "the other one knows the run", func() bool {
+		_, open := slow.History.Active(first.RunID)
+		return open
+	})
+	finish(t, slow, claim(t, slow, first.RunID, r))
+}
+
 // forgetIDs makes NATS forget the IDs of messages, as it does after two minutes.
 func forgetIDs(t *testing.T, s *embed.Server) {
 	t.Helper()
