@@ -99,7 +99,7 @@ func TestAResultWithoutRoomEndsItsRun(t *testing.T) {
 	w := start(t, b, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
 		return completed(`"` + strings.Repeat("x", 1<<20) + `"`)
 	})
-	w.payloads.noRoom = 300 * time.Millisecond
+	w.payloads.noRoom = 2 * time.Second
 	tries := 0
 	s.with(func() {
 		s.onPart = func(string) error {

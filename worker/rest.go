@@ -21,6 +21,9 @@ const (
 	lastRest  = 5 * time.Minute
 )
 
+// trialTimeout is after how long a run that tries the profile has shown that it works. Until then no other run is taken.
+const trialTimeout = time.Minute
+
 // lookEvery is how often files are looked at: of what rests each time, of what works each eighth time.
 const lookEvery = 250 * time.Millisecond
 
@@ -70,6 +73,7 @@ type rests struct {
 	profile rest
 	own     map[string]*rest // by agent
 	trial   bool             // a run tries the profile
+	since   time.Time        // when it was admitted
 	begun   time.Time        // when the profile was last tried
 	paused  bool
 }
@@ -96,7 +100,7 @@ func (r *rests) admit(agent, hash string) (ok, trial bool) {
 		own.postpone(now) // this run shows whether it works: it may be this runner that it needs
 	}
 	if r.profile.tried() {
-		r.trial = true
+		r.trial, r.since = true, now
 		return true, true
 	}
 	return true, false
@@ -255,6 +259,7 @@ func (r *rests) run(ctx context.Context) {
 
 // look checks what rests, and all: everything that a run might need.
 func (r *rests) look(all bool) {
+	r.endTrial()
 	agents := r.agents()
 	if len(agents) == 0 {
 		r.lookAt("", "", "", all)
@@ -272,6 +277,15 @@ func (r *rests) look(all bool) {
 		}
 	}
 	r.update() // agents may have come
+}
+
+// endTrial ends a rest if the run that tries the profile has been running for long, and has shown nothing.
+func (r *rests) endTrial() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.trial && r.profile.tried() && time.Since(r.since) > trialTimeout {
+		r.end("")
+	}
 }
 
 // lookAt looks at the profile (scope "") or an agent.

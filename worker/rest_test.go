@@ -46,6 +46,7 @@ func TestInabilities(t *testing.T) {
 		{"what another executor writes", "any", code("claude_not_logged_in"), false, false},
 		{"what a program calls not found", "any", code("executor_not_found"), false, false},
 		{"no key", profile.LLMExec, code("llm_unauthorized"), false, true},
+		{"a model that is forbidden", profile.LLMExec, code("llm_forbidden"), false, false},
 		{"no money", profile.LLMExec, code("llm_no_credit"), false, true},
 		{"a failure", profile.LLMExec, code("llm_bad_request"), false, false},
 		{"none", "any", nil, false, false},
@@ -85,6 +86,30 @@ func newRests(t testing.TB, c checker, agents ...string) *rests {
 	}
 	return &rests{checker: c, agents: func() map[string]string { return hashes }, changed: func(bool) {},
 		log: natstest.Log(t), own: map[string]*rest{}}
+}
+
+// A run that says nothing for a minute does not keep the others waiting until it ends.
+func TestATrialEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRests(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		go r.run(ctx)
+		defer synctest.Wait()
+		defer cancel()
+		r.fail("a", false, fault.New(fault.Internal, "claude_not_logged_in", "log in"))
+		time.Sleep(firstRest + time.Second)
+		if ok, trial := r.admit("a", ""); !ok || !trial {
+			t.Fatal("no run tries it")
+		}
+		time.Sleep(trialTimeout - time.Second)
+		if r.limit(8) != 0 {
+			t.Error("others are taken before it has shown anything")
+		}
+		time.Sleep(2 * time.Second)
+		if r.limit(8) != 8 {
+			t.Error("others still wait")
+		}
+	})
 }
 
 // What only a run can tell is tried after 10 s, then 20 s, at most 5 minutes, by one run at a time. A run that works

@@ -161,6 +161,8 @@ func TestFailures(t *testing.T) {
 		{"a key that is refused", standin.Error(401, "authentication_error", "invalid x-api-key"), "", "", "",
 			[]string{`failed {"error":"claude_not_logged_in","message":"Invalid API key`, "claude setup-token",
 				`"api_status":401`}},
+		{"a model that the account may not use", standin.Error(403, "permission_error", "no access to m"), "", "", "",
+			[]string{`failed {"error":"claude_forbidden"`, "Name another model", `"api_status":403`}},
 		{"no login", standin.Text("x"), "", "NONE=1", "",
 			[]string{`{"error":"claude_not_logged_in","message":"Not logged in`}},
 		{"come later", standin.Error(429, "rate_limit_error", "Too many"), "", "",

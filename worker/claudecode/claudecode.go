@@ -12,6 +12,7 @@
 //	does not exist                                failed     claude_not_found
 //	cannot be started                             failed     claude_not_runnable
 //	has no login, or an invalid one               failed     claude_not_logged_in
+//	may not do what the run asks for              failed     claude_forbidden
 //	has no credit left                            failed     claude_no_credit
 //	is rate limited (429)                         failed     claude_rate_limited with resets_at or retry_after_seconds
 //	finds the API overloaded (529)                failed     claude_overloaded

@@ -14,6 +14,7 @@ const (
 	codeNotFound       = "claude_not_found"
 	codeNotRunnable    = "claude_not_runnable"
 	codeNotLoggedIn    = "claude_not_logged_in"
+	codeForbidden      = "claude_forbidden"
 	codeNoCredit       = "claude_no_credit"
 	codeRateLimited    = "claude_rate_limited"
 	codeOverloaded     = "claude_overloaded"
@@ -115,7 +116,10 @@ func (t failure) apiFault(c config, say func(code, advice string) *fault.Fault) 
 		return say(codeOverloaded, "Try again later, or name a fallback_model in the profile's config").After(t.wait)
 	case t.kind == "rate_limit" || t.status == 429:
 		return t.rateLimited(say)
-	case t.kind == "authentication_failed" || t.kind == "oauth_org_not_allowed" || t.status == 401 || t.status == 403:
+	case t.status == 403 && t.kind != "oauth_org_not_allowed": // perhaps of this model only
+		return say(codeForbidden, "Name another model in the agent or the profile's config, or log in with an account "+
+			"that may do this")
+	case t.kind == "authentication_failed" || t.kind == "oauth_org_not_allowed" || t.status == 401:
 		return say(codeNotLoggedIn,
 			"Log in as the worker's user: run claude and /login there, or allow ANTHROPIC_API_KEY or "+
 				"CLAUDE_CODE_OAUTH_TOKEN (from claude setup-token) in the profile's env and set it for the worker")

@@ -16,6 +16,7 @@ import (
 const (
 	codeConfig       = "llm_config"
 	codeUnauthorized = "llm_unauthorized"
+	codeForbidden    = "llm_forbidden"
 	codeNoCredit     = "llm_no_credit"
 	codeRateLimited  = "llm_rate_limited"
 	codeOverloaded   = "llm_overloaded"
@@ -67,7 +68,10 @@ func (s settings) classifyRefusal(e *endpoint.APIError, now time.Time) callError
 		return s.fault(code, message).With("http_status", e.Status)
 	}
 	switch {
-	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+	case e.Status == http.StatusForbidden: // perhaps of this model only
+		return callError{Fault: status(codeForbidden, where+" does not allow this"+said+"; name another model, or use a "+
+			"key that may do this")}
+	case e.Status == http.StatusUnauthorized:
 		return callError{Fault: status(codeUnauthorized, where+" refuses the credential"+said+"; "+s.keyAdvice())}
 	case e.Status == http.StatusPaymentRequired || e.Code == "insufficient_quota" ||
 		strings.Contains(e.Message, "credit balance is too low"):

@@ -35,7 +35,8 @@ func TestErrorsOfTheEndpoint(t *testing.T) {
 	}{
 		{"401", status(401, nil, apiError("authentication_error", "invalid key "+key)), "failed llm_unauthorized",
 			"[key]; the key is from LLM_TEST_KEY in the worker's environment"},
-		{"403", status(403, nil, `{}`), "failed llm_unauthorized", "refuses the credential"},
+		{"403", status(403, nil, apiError("permission_error", "no access to m")), "failed llm_forbidden",
+			"does not allow this: no access to m; name another model"},
 		{"402", status(402, nil, apiError("billing_error", "pay")), "failed llm_no_credit",
 			"no credit left: pay; add credit"},
 		{"quota", status(429, nil, apiError("insufficient_quota", "you are out")), "failed llm_no_credit",

@@ -124,9 +124,11 @@ func forgetIDs(t *testing.T, s *embed.Server) {
 		t.Fatal(err)
 	}
 	cfg := one.CachedInfo().Config
-	cfg.Duplicates = 100 * time.Millisecond
-	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
-		t.Fatal(err)
+	// NATS may look for old IDs before it takes over the new time, and then waits for the time of before.
+	for _, cfg.Duplicates = range []time.Duration{100 * time.Millisecond, 200 * time.Millisecond} {
+		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
