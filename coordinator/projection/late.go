@@ -15,6 +15,16 @@ func (ls *lateRecords) add(r *row, rec subject.Record, m Record) bool {
 	return true
 }
 
+// maxIgnored is how many ignored records of workers are remembered: more than RUNS has by default.
+const maxIgnored = 4_000_000
+
+// noteIgnored notes a record of a worker that belongs to no current attempt.
+func (f *reducer) noteIgnored(seq uint64) {
+	if f.key != nil && len(f.ignored) < maxIgnored {
+		f.ignored = append(f.ignored, seq)
+	}
+}
+
 // lowWater returns the sequence from which history is needed for the claims of late records.
 func (ls *lateRecords) lowWater(least uint64) uint64 {
 	for _, l := range ls.all {

@@ -162,6 +162,19 @@ func (x *Worklist) ForgetLate(gone LateRecord) {
 	})
 }
 
+// Ignored returns at most n sequences of records of workers that belonged to no current attempt, the oldest first.
+func (x *Worklist) Ignored(n int) []uint64 {
+	return read(x.p, func(f *reducer) []uint64 { return slices.Clone(f.ignored[:min(n, len(f.ignored))]) })
+}
+
+// ForgetIgnored forgets those up to a sequence.
+func (x *Worklist) ForgetIgnored(last uint64) {
+	x.p.changing(func(f *reducer) {
+		n, _ := slices.BinarySearch(f.ignored, last+1)
+		f.ignored = f.ignored[n:]
+	})
+}
+
 // NewResults returns the runs whose results were reported since the last call and are not decided yet.
 func (x *Worklist) NewResults() []Active {
 	return change(x.p, func(f *reducer) (all []Active) {

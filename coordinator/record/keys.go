@@ -38,6 +38,16 @@ func (k *Keys) set(secret []byte) {
 // Of returns the key of an attempt.
 func (k *Keys) Of(run string, attempt int) string { return k.sum("", run, attempt) }
 
+// Valid reports whether a key is one that an attempt of the run may have, or its end record.
+func (k *Keys) Valid(id, key string) bool {
+	for n := run.NoAttempt; n <= run.MaxAttempts+run.MaxReturns; n++ {
+		if k.Of(id, n) == key {
+			return true
+		}
+	}
+	return false
+}
+
 // SignChecked returns the signature by which a coordinator confirms that it checked an attempt's result against the
 // output schema (decision 0015). The label keeps it apart from the attempt's key, which the worker has.
 func (k *Keys) SignChecked(run string, attempt int) string { return k.sum("checked|", run, attempt) }

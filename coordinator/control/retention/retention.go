@@ -25,6 +25,7 @@ type Controller struct {
 		State(context.Context) (bus.State, error)
 		Truncate(ctx context.Context, before uint64) error
 		Purge(ctx context.Context, stream, filter string, before uint64) error
+		Get(ctx context.Context, seq uint64) (bus.Message, error)
 	}
 	History interface {
 		Confirmed() bool
@@ -32,7 +33,10 @@ type Controller struct {
 		Forget(first uint64)
 		LateRecords() []projection.LateRecord
 		ForgetLate(projection.LateRecord)
+		Ignored(n int) []uint64
+		ForgetIgnored(last uint64)
 	}
+	Valid func(run, key string) bool // reports whether an attempt of the run may have that key
 
 	sweptAt time.Time // time of the last sweep of payloads
 }
@@ -41,6 +45,7 @@ type Controller struct {
 func (r *Controller) Reconcile(ctx context.Context) error {
 	r.Truncate(ctx, Step)
 	r.Payloads.dropInputs(ctx)
+	r.dropForeign(ctx)
 	if time.Since(r.sweptAt) > time.Hour {
 		r.sweptAt = time.Now()
 		r.Payloads.Sweep(ctx, r.sweptAt.Add(-time.Hour))

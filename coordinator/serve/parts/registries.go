@@ -112,6 +112,7 @@ func wireRetention(c *Coordinator) {
 		Log: c.log, Keep: c.Keep, Old: c.Retention, Reported: c.Reports,
 		Stream:   c.guarded,
 		History:  c.History,
+		Valid:    c.keys.Valid,
 		Payloads: &retention.Payloads{Log: c.log, Stream: c.guarded, History: c.History, Short: c.payloads.Short},
 	}
 	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus}
