@@ -21,7 +21,7 @@ const (
 	lastRest  = 5 * time.Minute
 )
 
-// trialTimeout is after how long a run that tries the profile has shown that it works. Until then no other run is taken.
+// trialTimeout is after how long a run that tries the profile has shown that it works. Until then it runs alone.
 const trialTimeout = time.Minute
 
 // lookEvery is how often files are looked at: of what rests each time, of what works each eighth time.

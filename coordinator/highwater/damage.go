@@ -100,8 +100,8 @@ func Truncatable(k *Keeper) error {
 // Damages returns the damages that are known.
 func (k *Keeper) Damages() []Damage { return k.shown.Load().damages }
 
-// Resolve notes the runs that the damages affect, as far as this process knows them. The last one names them, first those
-// that nothing else names: one that was found before its runs were known is resolved with it.
+// Resolve notes the runs that the damages affect, as far as this process knows them. The last one names them, first
+// those that nothing else names: one that was found before its runs were known is resolved with it.
 func (k *Keeper) Resolve(ctx context.Context, failed, lost []Run) error {
 	return k.change(ctx, func(m *mark) {
 		d := &m.Damages[len(m.Damages)-1]

@@ -125,7 +125,7 @@ func (b *callbackVerifier) delivered(e *runState) bool {
 func (b *callbackVerifier) missingRun(id, missing string, x exemption, format string, args ...any) {
 	f := violation{Wrong: Wrong{kindCallback, id, b.seq, fmt.Sprintf(format, args...)}, session: b.about, exemption: x}
 	if i, ok := runIdent(missing); ok {
-		f.born = b.bornAt(i, 0, nil)
+		f.born = bornAt(b.memory, i, 0, nil)
 	} else {
 		f.exemption = never
 	}

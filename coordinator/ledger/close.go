@@ -25,7 +25,7 @@ func (b *Verifier) Close(now time.Time, last uint64) Report {
 				return // it is being accepted
 			}
 			f := violation{Wrong: Wrong{Sequence: e.first}, session: e.session, run: at, exemption: cutOff,
-				born: b.bornAt(e.id, at, e)}
+				born: bornAt(b.memory, e.id, at, e)}
 			if e.is(final) { // or a second end record was on its way
 				f.exemption = late
 			}

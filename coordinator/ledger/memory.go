@@ -120,7 +120,7 @@ func (b born) before(at time.Time, seq uint64) bool {
 }
 
 // bornAt returns when a run was accepted. e is its state; nil: nothing is known of it.
-func (m *memory) bornAt(id ident, at uint32, e *runState) born {
+func bornAt(m *memory, id ident, at uint32, e *runState) born {
 	b := born{madeAt: id.madeAt()}
 	switch {
 	case e == nil || e.is(cutBefore):
@@ -144,10 +144,10 @@ func (m *memory) wrong(kind, id, format string, args ...any) {
 func (m *memory) note(kind, id string, x exemption, format string, args ...any) {
 	f := violation{Wrong: Wrong{kind, id, m.seq, fmt.Sprintf(format, args...)}, session: m.about, exemption: x}
 	if i, ok := runIdent(id); ok {
-		f.born = m.bornAt(i, 0, nil)
+		f.born = bornAt(m, i, 0, nil)
 		if at := m.byRun[i]; at != 0 {
 			e := m.runStates.at(at)
-			f.session, f.run, f.born = e.session, at, m.bornAt(i, at, e)
+			f.session, f.run, f.born = e.session, at, bornAt(m, i, at, e)
 		}
 	}
 	m.keep(f)
@@ -221,5 +221,5 @@ func (m *memory) same(rec subject.Record, e *runState, session string) bool {
 // violation notes what is wrong with a run at the end.
 func (m *memory) violation(kind string, e *runState, format string, args ...any) {
 	m.keep(violation{Wrong: Wrong{kind, e.id.runID(), 0, fmt.Sprintf(format, args...)},
-		born: m.bornAt(e.id, m.byRun[e.id], e)})
+		born: bornAt(m, e.id, m.byRun[e.id], e)})
 }

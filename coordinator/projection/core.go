@@ -71,8 +71,8 @@ func (p *Projection) Forget(first uint64) {
 	p.begins, p.evicted = max(p.begins, first), max(p.evicted, p.reducer.forget(first))
 }
 
-// truncated is Forget, unless it reports true and drops nothing: an open run starts before first, or the record of
-// another life of a forgotten run was taken for a late one.
+// truncated is Forget, unless it reports true: an open run starts before first. Or what was taken for a late record may
+// be another life of a run that is gone. Then nothing is dropped.
 func (p *Projection) truncated(first uint64) (unseen bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -95,7 +95,7 @@ func (f *reducer) forget(before uint64) (newest int64) {
 		}
 	}
 	f.late.all = slices.DeleteFunc(f.late.all, func(l LateRecord) bool { return l.Seq < before })
-	f.ignored = f.ignored[sort.Search(len(f.ignored), func(i int) bool { return f.ignored[i] >= before }):]
+	f.ignored.forget(before)
 	maps.DeleteFunc(f.callbacks.reserved, func(_ ident, p reservation) bool { return p.seq < before })
 	f.compact()
 	return newest

@@ -141,9 +141,7 @@ func (x *Index) WasDeleted(session string) bool {
 
 // Truncated reports whether runs were removed for their age, as far as this process knows.
 func (x *Index) Truncated() bool {
-	x.p.mu.RLock()
-	defer x.p.mu.RUnlock()
-	return x.p.begins > 1
+	return read(x.p, func(*reducer) bool { return x.p.begins > 1 })
 }
 
 // Ahead returns how many runs wait before this one in its queue, and since when it waits; not ok: it is in none.

@@ -19,7 +19,7 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 		r, last = behindUnreadable(f, rec), true
 	}
 	if r == nil {
-		f.noteIgnored(m.Seq)
+		f.ignored.add(m.Seq)
 		return 0, nil
 	}
 	var take func()

@@ -1,6 +1,10 @@
 package projection
 
-import "ao/nats/subject"
+import (
+	"slices"
+
+	"ao/nats/subject"
+)
 
 // add notes a queued record whose attempt no longer waits, and reports whether it is one. RUNS holds it until
 // it is purged.
@@ -18,11 +22,19 @@ func (ls *lateRecords) add(r *row, rec subject.Record, m Record) bool {
 // maxIgnored is how many ignored records of workers are remembered: more than RUNS has by default.
 const maxIgnored = 4_000_000
 
-// noteIgnored notes a record of a worker that belongs to no current attempt.
-func (f *reducer) noteIgnored(seq uint64) {
-	if f.key != nil && len(f.ignored) < maxIgnored {
-		f.ignored = append(f.ignored, seq)
+// ignored are sequences of records of workers that belonged to no current attempt, since the start of this process.
+type ignored []uint64
+
+func (is *ignored) add(seq uint64) {
+	if len(*is) < maxIgnored {
+		*is = append(*is, seq)
 	}
+}
+
+// forget removes those before a sequence.
+func (is *ignored) forget(before uint64) {
+	n, _ := slices.BinarySearch(*is, before)
+	*is = (*is)[n:]
 }
 
 // lowWater returns the sequence from which history is needed for the claims of late records.

@@ -60,7 +60,7 @@ type reducer struct {
 	waitlists *waitlists
 	webhooks  *webhooks
 	late      *lateRecords
-	ignored   []uint64 // records of workers that belong to no current attempt; since the start of this process
+	ignored   ignored
 	trees     *trees
 	callbacks *callbacks
 

@@ -152,7 +152,7 @@ func (x *Reader) notKept(id string, err error) error {
 	return errEvicted("run", id)
 }
 
-// expired reports whether an error says that an ended run's input was removed. It may have ended since it was looked up.
+// expired reports whether an error says that an ended run's input was removed. It may have ended meanwhile.
 func (x *Reader) expired(s runView, err error) (now runView, expired bool) {
 	if !errors.Is(err, errNoBody) || !x.fresh.Confirmed() {
 		return s, false

@@ -169,10 +169,7 @@ func (x *Worklist) Ignored(n int) []uint64 {
 
 // ForgetIgnored forgets those up to a sequence.
 func (x *Worklist) ForgetIgnored(last uint64) {
-	x.p.changing(func(f *reducer) {
-		n, _ := slices.BinarySearch(f.ignored, last+1)
-		f.ignored = f.ignored[n:]
-	})
+	x.p.changing(func(f *reducer) { f.ignored.forget(last + 1) })
 }
 
 // NewResults returns the runs whose results were reported since the last call and are not decided yet.

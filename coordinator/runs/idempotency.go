@@ -127,8 +127,8 @@ func errKeyReused() *fault.Fault {
 		"a new key for a new request")
 }
 
-// mayBegin returns why an unknown run does not begin under its key: it may be among what was lost, or it was truncated,
-// and records that would be taken for those of the new one are still kept.
+// mayBegin returns why an unknown run does not begin under its key. It may be among what was lost. Or it was truncated,
+// and records of it are left: they would be taken for those of the new one.
 func (i *Idempotency) mayBegin(ctx context.Context, id string) error {
 	switch may, final := i.damaged(id); {
 	case final:
@@ -148,8 +148,8 @@ func (i *Idempotency) mayBegin(ctx context.Context, id string) error {
 	case err != nil:
 		return bus.WriteUnanswered(err)
 	case len(left) > 0:
-		return fault.New(fault.Conflict, projection.CodeEvicted, "The run "+id+" of this Idempotency-Key has ended and "+
-			"is no longer kept, but for a few records; use a new key for a new run").With("run_id", id)
+		return fault.New(fault.Conflict, projection.CodeEvicted, "The run "+id+" of this Idempotency-Key has ended "+
+			"and is no longer kept, but for a few records; use a new key for a new run").With("run_id", id)
 	}
 	return nil
 }

@@ -69,8 +69,8 @@ func (s settings) classifyRefusal(e *endpoint.APIError, now time.Time) callError
 	}
 	switch {
 	case e.Status == http.StatusForbidden: // perhaps of this model only
-		return callError{Fault: status(codeForbidden, where+" does not allow this"+said+"; name another model, or use a "+
-			"key that may do this")}
+		return callError{Fault: status(codeForbidden, where+" does not allow this"+said+"; name another model, or use "+
+			"a key that may do this")}
 	case e.Status == http.StatusUnauthorized:
 		return callError{Fault: status(codeUnauthorized, where+" refuses the credential"+said+"; "+s.keyAdvice())}
 	case e.Status == http.StatusPaymentRequired || e.Code == "insufficient_quota" ||

@@ -41,7 +41,8 @@ func (r *Controller) dropForeign(ctx context.Context) {
 				return err
 			})
 		}
-		if err = g.Wait(); err == nil {
+		err = g.Wait()
+		if err == nil {
 			r.History.ForgetIgnored(all[len(all)-1])
 		}
 	}

@@ -47,7 +47,8 @@ func TestForeignRecordsArePurged(t *testing.T) {
 		left, err = c.bus.Records(t.Context(), subject.AllRuns, 0, 1000)
 		return err == nil && len(left) == 4 && len(c.History.Ignored(1)) == 0
 	})
-	for i, want := range []subject.Kind{subject.QueuedKind, subject.ClaimedKind, subject.EndedKind, subject.OfferedKind} {
+	for i, want := range []subject.Kind{subject.QueuedKind, subject.ClaimedKind, subject.EndedKind,
+		subject.OfferedKind} {
 		if rec, err := subject.Parse(left[i].Subject); err != nil || rec.Kind != want || rec.Run != first.RunID {
 			t.Errorf("left is %s, want a %s of run %s", left[i].Subject, want, first.RunID)
 		}

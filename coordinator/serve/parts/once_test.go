@@ -47,8 +47,8 @@ func TestAKeyLivesAsLongAsItsRun(t *testing.T) {
 	finish(t, c, claim(t, c, first.RunID, r))
 }
 
-// A run is truncated, and a record that was written after it is kept, because another run had begun in between. Under its
-// key nothing begins: the kept record would be taken for one of the new run.
+// A run is truncated, and a record that was written after it is kept, because another run had begun in between. Under
+// its key nothing begins: the kept record would be taken for one of the new run.
 func TestAKeyWhoseRunHasRecordsLeft(t *testing.T) {
 	s := natstest.Server(t)
 	c := start(t, natstest.Open(t, s), Config{Keep: 1})
