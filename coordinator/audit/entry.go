@@ -75,7 +75,7 @@ func Who(c access.Caller) Actor {
 		return Actor{Kind: Session, Session: c.Session, Run: c.Run}
 	case c.Name != "":
 		return Actor{Kind: Token, Name: c.Name, Scope: c.Scope.String()}
-	case c == access.Unauthenticated:
+	case c.KeyScope() == access.Unauthenticated.KeyScope(): // from wherever it comes
 		return Actor{Kind: Anonymous}
 	}
 	return Actor{Kind: Unknown}
