@@ -100,6 +100,7 @@ func (c Claim) Encode() ([]byte, error) {
 	o.Int("attempt", c.Attempt)
 	o.Time("at", c.At)
 	o.OptTrue("proves", c.SignsEvents)
+	o.OptUint("queued", c.Queued)
 	if len(c.Next) > 0 {
 		o.Raw("next", c.Next)
 	}

@@ -140,7 +140,7 @@ var Table = []Row{
 	},
 	{
 		Resource: "deliveries of webhooks", Counted: "deliveries in progress", Whose: []Owner{Receiver},
-		Share: "a part of them", Kept: "the rest, for other receivers", Told: "nothing, it is delivered later",
+		Share: "4 of 32", Kept: "the rest, for other receivers", Told: "nothing, it is delivered later",
 		Tests: []string{"coordinator/control/webhook.TestHangingReceiverLeavesSlotsForOthers"},
 	},
 	{
@@ -150,7 +150,8 @@ var Table = []Row{
 	},
 	{
 		Resource: "the audit log", Counted: "refusals", Whose: []Owner{Nobody},
-		Share: "the first 1,000, then their number", Kept: "all changes", Told: "nothing",
+		Share: "of each kind of actor the first 1,000, then one in three seconds and the number of the others",
+		Kept:  "all changes; wrong logins are counted apart", Told: "nothing",
 		Tests: []string{"coordinator/serve.TestAFloodOfRefusals"},
 	},
 	{

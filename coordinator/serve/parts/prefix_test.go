@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -308,9 +309,15 @@ func TestARepeatOfASessionWithoutItsRun(t *testing.T) {
 func TestALateEndRecordOfASessionWithoutItsRun(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
 		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
-		put(t, p.c.bus, subject.Ended(subject.Partition(spec.SessionID), spec.ID, p.c.keys.Of(spec.ID, 1)),
-			run.Ended{V: run.Version, SessionID: spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1,
-				Status: run.Completed, At: time.Now()})
+		own, err := run.Ended{V: run.Version, SessionID: spec.SessionID, RunnerID: p.r.ID(), Nonce: "n", Attempt: 1,
+			Status: run.Completed, At: time.Now()}.Encode()
+		late := bus.Entry{Body: own,
+			Subject: subject.Ended(subject.Partition(spec.SessionID), spec.ID, p.c.keys.Of(spec.ID, 1))}
+		// as a worker does: NATS may refuse it while a coordinator purges what is there
+		_, wrong := p.c.bus.AppendAndVerify(t.Context(), late, func(b []byte) bool { return bytes.Equal(b, own) })
+		if err := errors.Join(err, wrong); err != nil {
+			t.Fatal(err)
+		}
 		p.ends(spec.ID, results("ok"))
 		if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.Status != run.Completed {
 			t.Errorf("%+v %v", r, err)
