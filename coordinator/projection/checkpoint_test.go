@@ -355,7 +355,7 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		{stream.Fingerprint{}, "", ""},
 		{reservation{}, "seq session children", ""},
 		{reducer{}, "lastRead",
-			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats"},
+			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats ignored"},
 		{tables{}, "order sorder past deleted seq texts retryOf payloads", "changes version runs sessions " +
 			"evictedRuns evictedSessions head tail fresh pending dirty waiting claimed ended"},
 		{texts{}, "blocks", "last"},

@@ -33,7 +33,7 @@ var keyless = map[string]string{
 func forge(t *testing.T, b *bus.Bus, runs ...string) (written int) {
 	t.Helper()
 	kinds := []func(partition, run, key string) string{subject.Claimed, subject.Bound, subject.Offered, subject.Ended}
-	for _, id := range append(runs, "run_a", run.NewID(), strings.Repeat("x", 1000)) {
+	for _, id := range append(runs, "run_a", run.NewID(), strings.Repeat("x", 700)) {
 		for _, partition := range []string{"63", "0", "999", "x"} {
 			for i, kind := range kinds {
 				n := 0

@@ -13,7 +13,7 @@ const (
 	maxSubscriptions = 20_000
 	maxPending       = 16 << 20 // bytes that it has not read
 	// NATS writes to a client while it reads from who sends to it: one that does not read delays others so long
-	writeDeadline  = 5 * time.Second
+	writeDeadline  = 2 * time.Second
 	maxControlLine = 1 << 10 // bytes of a subject, with its reply subject; a stream keeps each subject in memory
 )
 

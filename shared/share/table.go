@@ -62,7 +62,7 @@ var Table = []Row{
 	{
 		Resource: "memory of NATS for clients that do not read", Counted: "bytes that a connection has not read",
 		Whose: []Owner{Publisher, Worker},
-		Share: "16 MiB, and none after 5 s without reading (`max_pending`, `write_deadline`)",
+		Share: "16 MiB, and none after 2 s without reading (`max_pending`, `write_deadline`)",
 		Kept:  "the rest",
 		Told:  "cut off; it may connect again",
 		Tests: []string{"nats/embed.TestAPublisherThatDoesNotReadIsCutOff"},

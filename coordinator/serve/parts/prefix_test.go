@@ -316,7 +316,8 @@ func TestALateEndRecordOfASessionWithoutItsRun(t *testing.T) {
 		// as a worker does: NATS may refuse it while a coordinator purges what is there
 		_, wrong := p.c.bus.AppendAndVerify(t.Context(), late, func(b []byte) bool { return bytes.Equal(b, own) })
 		if err := errors.Join(err, wrong); err != nil {
-			t.Fatal(err)
+			there, _ := p.c.bus.Last(t.Context(), late.Subject)
+			t.Fatalf("%v; there is %s", err, there.Body)
 		}
 		p.ends(spec.ID, results("ok"))
 		if r, err := p.c.Show(t.Context(), spec.ID); err != nil || r.Status != run.Completed {
