@@ -316,7 +316,7 @@ func TestWorkersWithoutSecret(t *testing.T) {
 		return err == nil && strings.Contains(answer, `"known":true,"superseded":false`)
 	})
 	a.finds("nats-users", health.Warn, "older version: coordinators do not get the credential of a worker's "+
-		"request (AO_NATS_USERS")
+		"request, or NATS does not limit connections and subscriptions (AO_NATS_USERS")
 	a.finds("nats-users", health.Warn, "(heartbeats of text on here ("+id+"))")
 	if _, err := a.ask(a.login("victim"), leave, `{"runner_id":"`+id+`","instance":"one"}`); err != nil {
 		t.Error(err)
