@@ -65,7 +65,7 @@ func TestPayloadsDoNotStopAllWrites(t *testing.T) {
 	}
 	var accepted []runs.Accepted
 	var refused got
-	for range 6 {
+	for range 4 {
 		g := s.post("/runs", prompt(12<<20), s.run)
 		if g.status == 201 {
 			accepted = append(accepted, into[runs.Accepted](g, 201))
