@@ -17,9 +17,8 @@ import (
 )
 
 // TestGreedyCallerLeavesOthersTheirShare: one caller uses up each limited resource. Other callers still get their
-// share.
+// share. No other story runs beside the floods: what they leave to others is not measured on what is left by those.
 func TestGreedyCallerLeavesOthersTheirShare(t *testing.T) {
-	t.Parallel()
 	b := newSecurityStack(t, "AO_BODY_MEMORY=64MiB", "AO_MAX_CONNECTIONS=1500", "AO_MAX_DEPTH=8", "AO_MAX_QUEUES=40")
 	for _, flood := range []struct {
 		name, who string
