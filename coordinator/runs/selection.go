@@ -186,13 +186,13 @@ type outcome struct {
 func each(ctx context.Context, groups [][]string, do func(ctx context.Context, id string) (string, error)) (outcomes,
 	error) {
 	all := make([][]outcome, len(groups))
-	g, ctx := errgroup.WithContext(ctx)
+	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(bulkConcurrency)
 	for i, ids := range groups {
 		g.Go(func() error {
 			for _, id := range ids {
-				if ctx.Err() != nil {
-					return ctx.Err()
+				if going.Err() != nil {
+					return going.Err()
 				}
 				got, err := do(ctx, id)
 				if fault.Retryable(err) {
