@@ -325,8 +325,8 @@ func (c *coordinator) wire(log *slog.Logger) {
 			*lease.Controller
 		}{h, c.leases}})
 	retained := &retention.Controller{Log: log, Keep: keptRuns, Old: retentionTime, Reported: retentionTime / 2,
-		Stream: careful, History: h, Payloads: &retention.Payloads{Log: log, Stream: careful, History: h,
-			Short: (&payload.Room{}).Short}}
+		Stream: careful, History: h, Valid: c.keys.Valid,
+		Payloads: &retention.Payloads{Log: log, Stream: careful, History: h, Short: (&payload.Room{}).Short}}
 	evidence := struct {
 		*client
 		*lease.Heartbeats

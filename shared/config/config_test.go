@@ -81,8 +81,8 @@ func TestInvalidValues(t *testing.T) {
 				`or RUN_LEASE=1m30s`},
 		{"--max-pending many", "", `--max-pending (AO_MAX_PENDING): "many" must be a whole number from 1 to ` +
 			`2147483647; for example AO_MAX_PENDING=100000`},
-		{"", "AO_MAX_PAYLOAD=16MB",
-			`AO_MAX_PAYLOAD: "16MB" is not a size (bytes, or like 16MiB); for example AO_MAX_PAYLOAD=16MiB`},
+		{"", "AO_MAX_PAYLOAD=16XB",
+			`AO_MAX_PAYLOAD: "16XB" is not a size (bytes, or like 16MiB); for example AO_MAX_PAYLOAD=16MiB`},
 		{"", "AO_MAX_PAYLOAD=9999999999GiB",
 			`AO_MAX_PAYLOAD: "9999999999GiB" must be from 1024 to 1073741824 bytes; for example AO_MAX_PAYLOAD=16MiB`},
 		{"", "AO_HTTP_ADDR=8765",

@@ -180,6 +180,7 @@ func (r *Run) Write(o *strictjson.Builder) {
 	o.Text("session_id", r.SessionID)
 	o.Text("agent_name", r.Agent)
 	o.StoredRaw("parameters", r.Parameters)
+	o.OptTrue("parameters_expired", r.ParametersExpired)
 	o.Text("status", string(r.Status))
 	o.Text("mode", r.Mode)
 	o.OptText("parent_session_id", r.Parent)
