@@ -6,7 +6,7 @@ import "ao/coordinator/highwater"
 func (r *Rules) accept(damages []highwater.Damage) {
 	for _, d := range damages {
 		if d.AcceptedAt != nil {
-			r.Damaged.At, r.Damaged.Seq = d.FoundAt, max(r.Damaged.Seq, d.Reached)
+			r.Damaged.At, r.Damaged.Seq = d.FoundAt, max(r.Damaged.Seq, d.Ends, d.Reached)
 		}
 	}
 }

@@ -148,6 +148,9 @@ func (m *memory) note(kind, id string, x exemption, format string, args ...any) 
 		if at := m.byRun[i]; at != 0 {
 			e := m.runStates.at(at)
 			f.session, f.run, f.born = e.session, at, bornAt(m, i, at, e)
+			if kind == kindOrder { // an earlier record may have given it its place
+				f.born.seq = 0
+			}
 		}
 	}
 	m.keep(f)

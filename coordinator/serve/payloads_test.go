@@ -106,7 +106,8 @@ func TestPayloadsDoNotStopAllWrites(t *testing.T) {
 	close(release)
 	for _, a := range accepted {
 		natstest.Until(t, "the greedy runs end", func() bool {
-			return into[run.Run](s.get("/runs/"+a.RunID, s.run), 200).Status.Final()
+			g := s.get("/runs/"+a.RunID, s.run) // 503 while the machine is busy
+			return g.status == 200 && into[run.Run](g, 200).Status.Final()
 		})
 	}
 	if f := refusedResult.Load(); f == nil || f.Code != run.CodePayloadShare || f.Kind != fault.Busy {
