@@ -88,14 +88,23 @@ func newRests(t testing.TB, c checker, agents ...string) *rests {
 		log: natstest.Log(t), own: map[string]*rest{}}
 }
 
+// runningRests returns rests that are looked at until end is called.
+func runningRests(t *testing.T) (r *rests, end func()) {
+	t.Helper()
+	r = newRests(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	go r.run(ctx)
+	return r, func() {
+		cancel()
+		synctest.Wait()
+	}
+}
+
 // A run that says nothing for a minute does not keep the others waiting until it ends.
 func TestATrialEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRests(t, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		go r.run(ctx)
-		defer synctest.Wait()
-		defer cancel()
+		r, end := runningRests(t)
+		defer end()
 		r.fail("a", false, fault.New(fault.Internal, "claude_not_logged_in", "log in"))
 		time.Sleep(firstRest + time.Second)
 		if ok, trial := r.admit("a", ""); !ok || !trial {
@@ -116,11 +125,8 @@ func TestATrialEnds(t *testing.T) {
 // ends it.
 func TestPausesOfARest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRests(t, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		go r.run(ctx)
-		defer synctest.Wait()
-		defer cancel()
+		r, end := runningRests(t)
+		defer end()
 		out := fault.New(fault.Internal, "claude_not_logged_in", "log in")
 		admitted := func() (ok bool) {
 			ok, trial := r.admit("a", "")

@@ -31,7 +31,7 @@ const maxBatches = 16
 type pubAck struct {
 	Seq       uint64 `json:"seq"`
 	Count     int    `json:"count"`
-	Duplicate bool   // the message's ID is taken, by the message with that sequence `json:"duplicate"`
+	Duplicate bool   `json:"duplicate"` // the message's ID is taken, by the message with that sequence
 	Error     *struct {
 		Code    int    `json:"code"`
 		ErrCode int    `json:"err_code"`

@@ -68,5 +68,6 @@ func (r *Controller) dropIfForeign(ctx context.Context, seq uint64) (dropped boo
 	if err != nil || !rec.Kind.Keyed() || r.Valid(rec.Run, rec.Key) {
 		return false, nil
 	}
-	return true, r.Stream.Purge(ctx, subject.Runs, m.Subject, seq+1)
+	err = r.Stream.Purge(ctx, subject.Runs, m.Subject, seq+1)
+	return err == nil, err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/retention"
+	"ao/coordinator/runs"
 	"ao/nats/embed"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -20,29 +21,34 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// An idempotency key lives as long as its run. While NATS knows the run's message, a repeat gets its ids and starts
-// nothing; after that the request is a new one.
-func TestAKeyLivesAsLongAsItsRun(t *testing.T) {
+// echoA is a request for the agent of keepsOne's runner.
+const echoA = `{"agent_name":"a"}`
+
+// keepsOne returns a coordinator that keeps one ended run, with its NATS and a runner.
+func keepsOne(t *testing.T) (*embed.Server, *Coordinator, runnerapi.Runner) {
+	t.Helper()
 	s := natstest.Server(t)
 	c := start(t, natstest.Open(t, s), Config{Keep: 1})
 	r := runner("one", echo("a"))
 	register(t, c, r)
-	const body = `{"agent_name":"a"}`
-	first := submit(t, c, body, "k")
+	return s, c, r
+}
+
+// An idempotency key lives as long as its run. While NATS knows the run's message, a repeat gets its ids and starts
+// nothing; after that the request is a new one.
+func TestAKeyLivesAsLongAsItsRun(t *testing.T) {
+	s, c, r := keepsOne(t)
+	first := submit(t, c, echoA, "k")
 	finish(t, c, claim(t, c, first.RunID, r))
-	finish(t, c, claim(t, c, submit(t, c, body, "").RunID, r))
+	finish(t, c, claim(t, c, submit(t, c, echoA, "").RunID, r))
 	c.retained.Truncate(t.Context(), retention.Step)
-	if again := submit(t, c, body, "k"); again.RunID != first.RunID || again.SessionID != first.SessionID {
+	if again := submit(t, c, echoA, "k"); again.RunID != first.RunID || again.SessionID != first.SessionID {
 		t.Fatalf("got %+v, want %+v", again, first)
 	}
 	_, err := c.Show(t.Context(), first.RunID)
 	wantCode(t, err, "not_found")
 	forgetIDs(t, s)
-	natstest.Until(t, "the key is free", func() bool {
-		again := submit(t, c, body, "k")
-		_, accepted := c.History.Active(again.RunID)
-		return accepted && again.RunID == first.RunID && again.SessionID == first.SessionID
-	})
+	keyIsFree(t, c, first)
 	active(t, c, first.RunID, "is queued", isQueued)
 	finish(t, c, claim(t, c, first.RunID, r))
 }
@@ -50,14 +56,10 @@ func TestAKeyLivesAsLongAsItsRun(t *testing.T) {
 // A run is truncated, and a record that was written after it is kept, because another run had begun in between. Under
 // its key nothing begins: the kept record would be taken for one of the new run.
 func TestAKeyWhoseRunHasRecordsLeft(t *testing.T) {
-	s := natstest.Server(t)
-	c := start(t, natstest.Open(t, s), Config{Keep: 1})
-	r := runner("one", echo("a"))
-	register(t, c, r)
-	const body = `{"agent_name":"a"}`
-	first := submit(t, c, body, "k")
+	s, c, r := keepsOne(t)
+	first := submit(t, c, echoA, "k")
 	one := claim(t, c, first.RunID, r)
-	second := submit(t, c, body, "")
+	second := submit(t, c, echoA, "")
 	finish(t, c, one)
 	finish(t, c, claim(t, c, second.RunID, r))
 	c.retained.Truncate(t.Context(), retention.Step)
@@ -67,39 +69,31 @@ func TestAKeyWhoseRunHasRecordsLeft(t *testing.T) {
 	forgetIDs(t, s)
 	for _, at := range []*Coordinator{c, start(t, natstest.Open(t, s), Config{})} {
 		for range 20 {
-			_, err := at.Submit(t.Context(), []byte(body), "test", "k")
+			_, err := at.Submit(t.Context(), []byte(echoA), "test", "k")
 			wantCode(t, err, "no_longer_kept")
 		}
 	}
 	if got := firstRecords(t, c, first.RunID); len(got) != 0 {
 		t.Errorf("it is accepted again: %+v", got)
 	}
-	third := submit(t, c, body, "") // its end makes room
+	third := submit(t, c, echoA, "") // its end makes room
 	finish(t, c, claim(t, c, third.RunID, r))
 	c.retained.Truncate(t.Context(), retention.Step)
-	if again := submit(t, c, body, "k"); again.RunID != first.RunID {
-		t.Fatalf("got %+v, want %+v", again, first)
-	}
+	keyIsFree(t, c, first)
 	finish(t, c, claim(t, c, first.RunID, r))
 }
 
 // One coordinator truncates a run, and accepts another one under its key. A second one still knows the first run, and
 // takes the new record for a late one of that. It must not purge it.
 func TestAKeyThatAnotherCoordinatorHasForgotten(t *testing.T) {
-	s := natstest.Server(t)
-	c, slow := start(t, natstest.Open(t, s), Config{Keep: 1}), start(t, natstest.Open(t, s), Config{Keep: 1})
-	r := runner("one", echo("a"))
-	register(t, c, r)
-	const body = `{"agent_name":"a"}`
-	first := submit(t, c, body, "k")
+	s, c, r := keepsOne(t)
+	slow := start(t, natstest.Open(t, s), Config{Keep: 1})
+	first := submit(t, c, echoA, "k")
 	finish(t, c, claim(t, c, first.RunID, r))
-	finish(t, c, claim(t, c, submit(t, c, body, "").RunID, r))
+	finish(t, c, claim(t, c, submit(t, c, echoA, "").RunID, r))
 	c.retained.Truncate(t.Context(), retention.Step)
 	forgetIDs(t, s)
-	natstest.Until(t, "the key is free", func() bool {
-		_, accepted := c.History.Active(submit(t, c, body, "k").RunID)
-		return accepted
-	})
+	keyIsFree(t, c, first)
 	natstest.Until(t, "the other one has read the record", func() bool { return len(slow.History.LateRecords()) == 1 })
 	slow.retained.Truncate(t.Context(), retention.Step)
 	if got := firstRecords(t, c, first.RunID); len(got) != 1 {
@@ -110,6 +104,16 @@ func TestAKeyThatAnotherCoordinatorHasForgotten(t *testing.T) {
 		return open
 	})
 	finish(t, slow, claim(t, slow, first.RunID, r))
+}
+
+// keyIsFree waits until the key k makes a run with the ids of the first one. NATS takes its time to forget IDs.
+func keyIsFree(t *testing.T, c *Coordinator, first runs.Accepted) {
+	t.Helper()
+	natstest.Until(t, "the key is free", func() bool {
+		again := submit(t, c, echoA, "k")
+		_, accepted := c.History.Active(again.RunID)
+		return accepted && again.RunID == first.RunID && again.SessionID == first.SessionID
+	})
 }
 
 // forgetIDs makes NATS forget the IDs of messages, as it does after two minutes.
