@@ -108,7 +108,7 @@ func TestTheSystemPromptReplaces(t *testing.T) {
 	c := enforce.Enforcer{
 		Executor: executes{}, AgentType: run.Autonomous,
 		Output: run.Output{Schema: json.RawMessage(`{"type":"object","required":["n"]}`),
-			Source: run.SourceRequest, Retries: 1},
+			Source: run.SourceBlueprint, Retries: 1},
 		SystemPrompts: true,
 	}
 	o := c.Run(t.Context(), inv, host)
