@@ -53,6 +53,7 @@ func (f *reducer) apply(m Record) (Change, error) {
 	}
 	if ch.Applied && ch.row != nil {
 		f.changes.add(m.Seq, ch.row)
+		f.usage.count(ch.row, m)
 	}
 	if version > f.version && f.newer == 0 {
 		f.newer = m.Seq

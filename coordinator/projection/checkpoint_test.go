@@ -46,6 +46,7 @@ func whole(f *reducer) string {
 		o := *r
 		o.session, o.next, o.turn, o.live = nil, nil, nil, nil
 		o.Text, o.Failure = textRef{}, textRef{}
+		o.Bytes, o.Records = 0, 0 // of truncated records, too
 		var open blockCache
 		lines = append(
 			lines,
@@ -86,7 +87,7 @@ func whole(f *reducer) string {
 		}
 		o := *s
 		o.firstRow, o.last, o.lastEnded, o.live, o.pending, o.due, o.Bound = nil, nil, nil, nil, nil, false, nil
-		o.place, o.placeBelow = 0, 0
+		o.place, o.placeBelow, o.tree = 0, 0, nil
 		lines = append(
 			lines,
 			fmt.Sprintf("session %+v %+v %d %d %d live %v owed %v owing %t at %t", o, s.binding(), first(s.firstRow),
@@ -342,7 +343,7 @@ func TestCheckpointHasEveryField(t *testing.T) {
 	}{
 		{row{}, "session turn live", "next"},
 		{live{}, "snap children", "prev next fresh in before behind since caller tree"},
-		{session{}, "pending runs", "firstRow last lastEnded live open place placeBelow due"},
+		{session{}, "pending runs", "firstRow last lastEnded live open place placeBelow due tree"},
 		{binding{}, "", ""},
 		{webhook{}, "", "row to place"},
 		{past{}, "", ""},
@@ -357,7 +358,8 @@ func TestCheckpointHasEveryField(t *testing.T) {
 		{reducer{}, "lastRead",
 			"tables scan waitlists webhooks late trees callbacks key checked results newer unknownKinds stats ignored"},
 		{tables{}, "order sorder past deleted seq texts retryOf payloads", "changes version runs sessions " +
-			"evictedRuns evictedSessions head tail fresh pending dirty waiting claimed ended"},
+			"evictedRuns evictedSessions head tail fresh pending dirty waiting claimed ended usage"},
+		{usage{}, "", "all callers"},
 		{texts{}, "blocks", "last"},
 		{scanner{}, "", "names"},
 		{waitlists{}, "", "queues unqueued claimed waits"},

@@ -13,7 +13,7 @@ import (
 func newReducer(key func(string, int) string) *reducer {
 	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{},
 		pending: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}, retryOf: map[*row]ident{},
-		payloads: newPayloads()}
+		payloads: newPayloads(), usage: usage{callers: map[uint64]*Used{}}}
 	scan := &scanner{names: map[string]string{}}
 	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident][]*session{}, children: childIndex{},
 		parents: map[ident]ident{}, stopping: map[*row]bool{}, suppressing: map[*session][]*row{}}
@@ -67,11 +67,13 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		f.sessions[sid] = sess
 		f.sorder = append(f.sorder, sess)
 		f.trees.children.add(sess)
+		joinTree(f.tables, sess)
 		ch.First = true
 	}
 	r := &row{
 		Ident: id, session: sess, Agent: s.Agent, Parent: s.Parent, Dir: s.ProjectDir, First: m.Seq, Full: m.Seq,
 		Created: created, Timeout: int32(min(s.Timeout, 1<<30)), Depth: uint8(max(0, min(s.Depth, run.MaxDepth))),
+		Caller:      callerNumber(s.Caller),
 		StatusIndex: statusIndex(run.Pending), ModeIndex: modeIndex(s.Mode),
 		Callback: s.Mode == run.AsyncCallback && s.Parent != "", Resume: s.Type == run.Resume,
 	}

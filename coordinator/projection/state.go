@@ -45,6 +45,7 @@ type tables struct {
 	retryOf         map[*row]ident    // the runs that others repeat
 	dirty           *dirtySet         // nil: no checkpoint is being written
 	payloads        payloads
+	usage           usage
 	seq             uint64 // of the last record
 	changes         changes
 	texts           texts
@@ -235,6 +236,9 @@ type row struct {
 	Text    textRef // the searchable beginning of its prompt or parameters
 	Failure textRef // likewise of its error
 
+	Caller         uint64 // whose share its records count to: its run.Spec's, as a number
+	Bytes, Records uint32 // what its records take of RUNS
+
 	Timeout         int32
 	Attempt         uint16
 	Deliveries      uint16 // how many callback records reported it
@@ -290,6 +294,7 @@ type session struct {
 	placeBelow     int32  // among its parent's children that matter to a stop, from 1; 0: it is none of them
 	Misses         uint16 // callback turns in a row that ended unclaimed, up to its maximum
 	due            bool   // noted as ready for a callback
+	tree           *Used  // what the runs of its whole tree take; nil: it is alone
 }
 
 // ident is a compact id: the ids that coordinators make are a prefix and 32 hexadecimal digits.

@@ -52,8 +52,9 @@ type Needs struct {
 	Version  func() int                                                     // of records to write
 	Ready    func() error
 	// Damaged reports whether the history may have lost an unknown run. final: it has, and an admin has accepted that.
-	Damaged   func(id string) (may, final bool)
-	CheckDisk func() error         // refuses new runs while the disk is nearly full
+	Damaged func(id string) (may, final bool)
+	// CheckRoom refuses a new run in a session's tree while the history is nearly full, or its caller has its share.
+	CheckRoom func(caller, session string) error
 	Waiting   func(run.Run) string // why a run waits
 	Retry     bus.RetryFunc
 

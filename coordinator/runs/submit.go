@@ -84,7 +84,7 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 	if err != nil { // before the body is read
 		return nil, err
 	}
-	if err := r.CheckDisk(); err != nil {
+	if err := r.CheckRoom(caller, ""); err != nil {
 		return nil, err
 	}
 	req, err := run.ReadRequest(body)
@@ -97,6 +97,9 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 	}
 	p.Spec.Caller = caller
 	tree := p.tree()
+	if err := r.CheckRoom(caller, tree); err != nil {
+		return nil, err
+	}
 	return p, admit(r.History.Waiting(caller, tree), r.submitting.Load(), r.Limits.Waiting, tree)
 }
 

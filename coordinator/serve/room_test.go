@@ -5,8 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
+	"ao/shared/run"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -79,4 +81,82 @@ func fullHistory(t *testing.T, of func(*jetstream.StreamConfig) *int64, in func(
 		t.Errorf("%v", m)
 	}
 	natstest.Until(t, "new runs are taken again", func() bool { return ask().status == 201 })
+}
+
+// TestOneCallerDoesNotFillTheHistory: a token's runs, ended ones too, and those of one session's tree, get their share
+// of the history. Others' runs are accepted then, and deletions make room.
+func TestOneCallerDoesNotFillTheHistory(t *testing.T) {
+	t.Parallel()
+	s := secure(t)
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.post("/agents", `{"name":"tool"}`, s.admin).want(201)
+	wide := thinker("p")
+	wide.MaxConcurrentRuns = 16
+	s.workAs(wide, func(run.Queued) run.Outcome { return done(`{}`) })
+	completed := func(a runs.Accepted) {
+		t.Helper()
+		natstest.Until(t, "a run completes", func() bool {
+			return into[run.Run](s.get("/runs/"+a.RunID, s.admin), 200).Status == run.Completed
+		})
+	}
+	parent := s.submit(`{"agent_name":"tool","prompt":"x"}`, s.run)
+	completed(parent)
+	limit := func(size func(have uint64) uint64, refused bool) {
+		t.Helper()
+		stream, err := js.Stream(t.Context(), subject.Runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := stream.CachedInfo().Config
+		cfg.MaxBytes = int64(size(stream.CachedInfo().State.Bytes))
+		if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+		natstest.Until(t, "the limit is seen", func() bool {
+			return strings.Contains(s.get("/ready").body, "nine tenths full") == refused
+		})
+	}
+	limit(func(have uint64) uint64 { return have * 100 / 95 }, true)
+	limit(func(uint64) uint64 { return 24 << 20 }, false)
+
+	text := strings.Repeat("x", 200<<10)
+	child := `{"agent_name":"tool","parent_session_id":"` + parent.SessionID + `","prompt":"` + text + `"}`
+	own := `{"agent_name":"tool","prompt":"` + text + `"}`
+	fill := func(body, share string) (accepted []runs.Accepted) {
+		t.Helper()
+		for len(accepted) < 120 {
+			g := s.post("/runs", body, s.run)
+			if g.status == 201 {
+				accepted = append(accepted, into[runs.Accepted](g, 201))
+				continue
+			}
+			if m := g.want(429); m["error"] != run.CodeHistoryShare || m["share"] != share ||
+				g.header.Get("Retry-After") != "30" {
+				t.Fatalf("%v %s", g.header, g.body)
+			}
+			return accepted
+		}
+		t.Fatalf("120 runs of 200 KiB are accepted, %s has no share", share)
+		return nil
+	}
+	if n := len(fill(child, "session tree")); n < 40 || n > 70 {
+		t.Errorf("a tree has %d runs, want about half of 110", n)
+	}
+	greedy := fill(own, "token")
+	if n := len(greedy); n < 15 || n > 40 {
+		t.Errorf("its caller has %d more, want about a quarter of 110", n)
+	}
+	for range 5 {
+		completed(into[runs.Accepted](s.post("/runs", own, s.admin), 201))
+	}
+	s.get("/ready").want(200)
+	for _, a := range greedy {
+		natstest.Until(t, "its runs can be deleted", func() bool {
+			return s.call("DELETE", "/sessions/"+a.SessionID, "", s.admin).status == 204
+		})
+	}
+	natstest.Until(t, "it has room again", func() bool { return s.post("/runs", own, s.run).status == 201 })
 }

@@ -96,7 +96,7 @@ func TestBadExecutors(t *testing.T) {
 	} {
 		s.story(tt.prompt, func(s *stack) {
 			s.t.(*testing.T).Parallel()
-			limit := 30
+			limit := 120
 			switch tt.prompt {
 			case "silent":
 				limit = 2

@@ -294,10 +294,10 @@ func (s *stack) leaseMargin(heard int, lease time.Duration) time.Duration {
 	return time.Duration(min(s.coordinator.restartsOfLeases()-heard, 3)) * (lease + 3*time.Second)
 }
 
-// until polls until ok, for at most half a minute, or a minute on a rolling cluster.
+// until polls until ok, for at most two minutes: a loaded machine is slow, and only a failure waits that long.
 func (s *stack) until(what string, ok func() bool) {
 	s.t.Helper()
-	s.within(30*time.Second+3*maxStall(), what, ok)
+	s.within(2*time.Minute+3*maxStall(), what, ok)
 }
 
 // within polls until ok, for at most limit.

@@ -277,7 +277,8 @@ func (c *coordinator) wire(log *slog.Logger) {
 		Runners: c.registry, Queues: table,
 		Schema:   func(context.Context, string) (s schemas.Schema, err error) { return s, errors.New("none") },
 		Callback: func(string) error { return nil }, Version: fixed{}.Now, Ready: c.ready,
-		CheckDisk: func() error { return nil }, Waiting: func(run.Run) string { return "" }, Retry: insist,
+		CheckRoom: func(string, string) error { return nil },
+		Waiting:   func(run.Run) string { return "" }, Retry: insist,
 	})
 	c.sessions = sessions.New(sessions.Needs{History: h, Reads: reads, Stops: c.service, Records: records,
 		Stream: careful, Keys: c.keys, Version: fixed{}.Now, RunOf: runnerapi.RunOfPayload,

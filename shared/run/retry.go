@@ -12,6 +12,9 @@ const CodeDisconnected = "runner_disconnected"
 // CodeTooLarge is the error of a run whose result is larger than a result may be.
 const CodeTooLarge = "result_too_large"
 
+// CodeHistoryShare is the error code where a caller, or its session tree, has its share of the history.
+const CodeHistoryShare = "history_share"
+
 // The error codes of payloads, which the object store keeps.
 const (
 	CodePayloadsFull      = "payloads_full"      // the object store has no room for another

@@ -40,6 +40,16 @@ var Table = []Row{
 			"nats/bus.TestAFullObjectStoreRefusesOnlyItsOwn"},
 	},
 	{
+		Resource: "the history", Counted: "bytes and records of kept runs in `RUNS`",
+		Whose: []Owner{Token, Tree, Publisher},
+		Share: "all of nine tenths of its limits but the last quarter; a tree all but the second half",
+		Kept: "the last quarter, for callers with less than an eighth; the second half, for trees with less than a " +
+			"sixteenth; a tenth for claims and ends",
+		Told: "429 `history_share`; 503 when it is nine tenths full",
+		Tests: []string{"coordinator/serve.TestOneCallerDoesNotFillTheHistory",
+			"coordinator/serve.TestFullHistoryAcceptsNoRuns"},
+	},
+	{
 		Resource: "queues", Counted: "task queues that demands have made", Whose: []Owner{Token, Publisher},
 		Share: "as many as are free of `AO_MAX_QUEUES`", Kept: "as many as each other owner has; runners' own queues",
 		Told:  "429 `too_many_queues`; 503 when others have all",

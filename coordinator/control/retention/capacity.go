@@ -2,12 +2,17 @@ package retention
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/share"
 )
 
 // CapacityGuard knows whether the history has room for new runs.
@@ -17,8 +22,18 @@ type CapacityGuard struct {
 		CheckStorage(context.Context) error
 		State(context.Context) (bus.State, error)
 	}
+	History interface {
+		Used(caller, session string) (all, mine, tree projection.Used)
+	}
 
 	full atomic.Bool
+	last atomic.Pointer[look] // nil: none yet
+}
+
+// look is how full the stream was at a time, and how much of that the runs of the projection took.
+type look struct {
+	bus.State
+	runs projection.Used
 }
 
 // Reconcile checks how full the history is. New runs are refused from nine tenths on, so that claims and end records
@@ -29,8 +44,9 @@ func (r *CapacityGuard) Reconcile(ctx context.Context) error {
 	if err != nil {
 		return nil // whoever writes gets the error
 	}
-	full := s.MaxBytes > 0 && int64(s.Bytes) >= s.MaxBytes/10*9 ||
-		s.MaxMsgs > 0 && int64(s.Msgs) >= s.MaxMsgs/10*9
+	runs, _, _ := r.History.Used("", "")
+	r.last.Store(&look{s, runs})
+	full := slices.ContainsFunc(r.uses("", ""), use.full)
 	switch {
 	case r.full.Swap(full) == full:
 	case full:
@@ -42,12 +58,79 @@ func (r *CapacityGuard) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-// Admit returns an error if the history has no room for a new run.
-func (r *CapacityGuard) Admit() error {
+// Admit returns an error if the history has no room for a new run. It also does if the caller, or the tree of this
+// session, has its share.
+func (r *CapacityGuard) Admit(caller, session string) error {
+	if err := r.Full(); err != nil {
+		return err
+	}
+	for _, u := range r.uses(caller, session) {
+		if u.full() { // since the last look
+			return errFull()
+		}
+		if whose := u.spent(); whose != "" {
+			return fault.New(fault.Busy, run.CodeHistoryShare, fmt.Sprintf("the runs of this %s take %d%% of the "+
+				"history, which is %d%% full, and the rest is for others; delete sessions, or wait until ended runs "+
+				"are no longer kept (RUN_KEEP, RUN_RETENTION)", whose, 100*u.held(whose)/u.limit, 100*u.all/u.limit)).
+				With("share", string(whose)).After(30 * time.Second)
+		}
+	}
+	return nil
+}
+
+// Full returns an error if no caller's new runs are accepted.
+func (r *CapacityGuard) Full() error {
 	if !r.full.Load() {
 		return nil
 	}
+	return errFull()
+}
+
+func errFull() error {
 	return fault.New(fault.Unavailable, "", "the history is nine tenths full, and open runs need the rest; keep "+
 		"fewer runs (RUN_KEEP, RUN_RETENTION), or raise the limit of the stream RUNS: its max_bytes, or its number of "+
 		"records (AO_NATS_MEMORY)").After(30 * time.Second)
+}
+
+// uses returns what is used of the stream's bytes and of its records; nothing before the first look.
+func (r *CapacityGuard) uses(caller, session string) []use {
+	s := r.last.Load()
+	if s == nil {
+		return nil
+	}
+	all, mine, tree := r.History.Used(caller, session)
+	return []use{
+		{s.MaxBytes, int64(s.Bytes) + max(0, all.Bytes-s.runs.Bytes), mine.Bytes, tree.Bytes},
+		{s.MaxMsgs, int64(s.Msgs) + max(0, all.Records-s.runs.Records), mine.Records, tree.Records},
+	}
+}
+
+// use is how much of the stream's limit is used: in all, by the runs of a caller, and by those of a session's tree.
+type use struct{ limit, all, caller, tree int64 }
+
+// room is what new runs may use. Claims and end records of accepted ones need the rest.
+func (u use) room() int64 { return u.limit / 10 * 9 }
+
+func (u use) full() bool { return u.limit > 0 && u.all >= u.room() }
+
+// spent returns whose share refuses another run; empty: nobody's. The last quarter of the room is for
+// callers that have less than an eighth of it. The second half is for trees that have less than a sixteenth.
+func (u use) spent() share.Owner {
+	room := u.room()
+	switch {
+	case room <= 0:
+		return ""
+	case u.all > room/2 && u.tree > room/16:
+		return share.Tree
+	case u.all > room/4*3 && u.caller > room/8:
+		return share.Token
+	}
+	return ""
+}
+
+func (u use) held(whose share.Owner) int64 {
+	if whose == share.Tree {
+		return u.tree
+	}
+	return u.caller
 }

@@ -221,7 +221,7 @@ func (c *Coordinator) wireRuns() {
 		Damaged: func(id string) (bool, bool) { return highwater.MayInclude(c.Highwater.Damages(), id) },
 		Agents:  c.Agents, Runners: c.Registry, Queues: c.Queues,
 		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready,
-		CheckDisk: c.room.Admit, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
+		CheckRoom: c.room.Admit, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
 		Retry: c.retryUntilAvailable, Spans: c.Trace, Metrics: c.Metrics,
 	})
 	c.Bulk = runs.NewBulk(c.runsService, c.History, c.Redeliver)
@@ -253,7 +253,7 @@ func (c *Coordinator) Ready() error {
 
 // Refused lists what is refused although the coordinator is ready: it still serves everything else.
 func (c *Coordinator) Refused() (all []string) {
-	for _, err := range []error{c.room.Admit(), c.payloads.Full()} {
+	for _, err := range []error{c.room.Full(), c.payloads.Full()} {
 		if err != nil {
 			all = append(all, fault.Of(err).Message)
 		}

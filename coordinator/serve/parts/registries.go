@@ -115,7 +115,7 @@ func wireRetention(c *Coordinator) {
 		Valid:    c.keys.Valid,
 		Payloads: &retention.Payloads{Log: c.log, Stream: c.guarded, History: c.History, Short: c.payloads.Short},
 	}
-	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus}
+	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus, History: c.History}
 }
 
 // wireQueues wires the task queues.

@@ -9,8 +9,8 @@ import (
 // Until polls a condition and fails the test if it is not true within a minute.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	if !Poll(time.Minute, ok) {
-		t.Fatalf("not within a minute: %s", what)
+	if !Poll(2*time.Minute, ok) {
+		t.Fatalf("not within two minutes: %s", what)
 	}
 }
 

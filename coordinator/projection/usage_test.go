@@ -1,0 +1,51 @@
+package projection
+
+import (
+	"testing"
+
+	"ao/shared/run"
+)
+
+// TestUsageFollowsTheRecords: what a run's records take counts to its caller and its tree, the same after a restart
+// from a checkpoint. A run that is forgotten takes nothing.
+func TestUsageFollowsTheRecords(t *testing.T) {
+	top, child := newActor(t, "run_1", "ses_1", "a"), newActor(t, "run_2", "ses_2", "a")
+	other := newActor(t, "run_3", "ses_3", "a")
+	top.spec.Caller, child.spec.Caller, other.spec.Caller = "00000000000000aa", "00000000000000aa", "00000000000000bb"
+	child.spec.Parent = "ses_1"
+	records := []entry{top.queued(1), top.claimed(1),
+		child.queued(1), child.claimed(1), child.ended(1, run.Completed, 0), other.queued(1),
+		other.claimed(1), other.ended(1, run.Failed, 0), other.claimed(1)}
+	var of [3]Used
+	for i, e := range records[:8] { // the last one changes nothing
+		of[[]int{0, 0, 1, 1, 1, 2, 2, 2}[i]].add(Used{int64(len(e.Subject) + len(e.Body) + recordOverhead), 1})
+	}
+	plus := func(a, b Used) Used { return Used{a.Bytes + b.Bytes, a.Records + b.Records} }
+	j := joined(nil, Config{Key: keyOf})
+	for i, e := range records {
+		j.reducer.apply(message(i+1, e))
+	}
+	is := func(when string, j *allParts, caller, session string, want [3]Used) {
+		t.Helper()
+		all, mine, tree := j.Used(caller, session)
+		if got := [3]Used{all, mine, tree}; got != want {
+			t.Errorf("%s: %v, want %v", when, got, want)
+		}
+	}
+	a, all := plus(of[0], of[1]), plus(plus(of[0], of[1]), of[2])
+	check := func(when string, j *allParts) {
+		t.Helper()
+		is(when+", from the top", j, top.spec.Caller, "ses_1", [3]Used{all, a, a})
+		is(when+", from below", j, top.spec.Caller, "ses_2", [3]Used{all, a, a})
+		is(when+", another", j, other.spec.Caller, "ses_3", [3]Used{all, of[2], {}})
+		is(when+", nobody", j, "00000000000000cc", "", [3]Used{all, {}, {}})
+	}
+	check("applied", j)
+	f, err := loadBytes(snap(t, j, func() {}), "RUNS then", keyOf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("restored", over(f))
+	j.reducer.apply(message(len(records)+1, other.deleted()))
+	is("deleted", j, other.spec.Caller, "ses_3", [3]Used{a, {}, {}})
+}
