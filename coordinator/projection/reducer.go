@@ -13,7 +13,7 @@ import (
 func newReducer(key func(string, int) string) *reducer {
 	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{},
 		pending: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}, retryOf: map[*row]ident{},
-		payloads: newPayloads(), usage: usage{callers: map[uint64]*Used{}}}
+		payloads: newPayloads(), usage: usage{callers: map[uint32]*Used{}}}
 	scan := &scanner{names: map[string]string{}}
 	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident][]*session{}, children: childIndex{},
 		parents: map[ident]ident{}, stopping: map[*row]bool{}, suppressing: map[*session][]*row{}}

@@ -236,10 +236,10 @@ type row struct {
 	Text    textRef // the searchable beginning of its prompt or parameters
 	Failure textRef // likewise of its error
 
-	Caller         uint64 // whose share its records count to: its run.Spec's, as a number
-	Bytes, Records uint32 // what its records take of RUNS
-
+	Caller          uint32 // whose share its records count to: the beginning of its run.Spec's
+	Bytes           uint32 // what its records take of RUNS
 	Timeout         int32
+	Records         uint16 // how many they are
 	Attempt         uint16
 	Deliveries      uint16 // how many callback records reported it
 	StatusIndex     uint8  // index in run.Statuses, without the overlay

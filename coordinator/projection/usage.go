@@ -1,5 +1,7 @@
 package projection
 
+import "math"
+
 // Used is how much of RUNS the records of kept runs take.
 type Used struct{ Bytes, Records int64 }
 
@@ -7,7 +9,7 @@ type Used struct{ Bytes, Records int64 }
 // sessions.
 type usage struct {
 	all     Used
-	callers map[uint64]*Used
+	callers map[uint32]*Used
 }
 
 // recordOverhead is about what a message takes beside its subject and its body, in bytes.
@@ -16,6 +18,9 @@ const recordOverhead = 80
 // count counts a record of a run.
 func (u *usage) count(r *row, m Record) {
 	size := len(m.Subject) + len(m.Body) + recordOverhead
+	if r.Records == math.MaxUint16 || int64(r.Bytes)+int64(size) > math.MaxUint32 {
+		return // no run has so many
+	}
 	r.Bytes += uint32(size)
 	r.Records++
 	u.add(r, Used{int64(size), 1})
@@ -81,8 +86,9 @@ func (x *ActiveRuns) Used(caller, session string) (all, mine, tree Used) {
 	return all, mine, tree
 }
 
-// callerNumber returns a caller, which is a hash in hexadecimal digits. Runs of older versions have none.
-func callerNumber(caller string) uint64 {
+// callerNumber returns the first half of a caller's hash. Two callers in four billion are one. Runs of older versions
+// have none.
+func callerNumber(caller string) uint32 {
 	n, _ := number(caller)
-	return n
+	return uint32(n >> 32)
 }

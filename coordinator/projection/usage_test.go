@@ -11,7 +11,7 @@ import (
 func TestUsageFollowsTheRecords(t *testing.T) {
 	top, child := newActor(t, "run_1", "ses_1", "a"), newActor(t, "run_2", "ses_2", "a")
 	other := newActor(t, "run_3", "ses_3", "a")
-	top.spec.Caller, child.spec.Caller, other.spec.Caller = "00000000000000aa", "00000000000000aa", "00000000000000bb"
+	top.spec.Caller, child.spec.Caller, other.spec.Caller = "000000aa00000000", "000000aa00000000", "000000bb00000000"
 	child.spec.Parent = "ses_1"
 	records := []entry{top.queued(1), top.claimed(1),
 		child.queued(1), child.claimed(1), child.ended(1, run.Completed, 0), other.queued(1),
@@ -38,7 +38,7 @@ func TestUsageFollowsTheRecords(t *testing.T) {
 		is(when+", from the top", j, top.spec.Caller, "ses_1", [3]Used{all, a, a})
 		is(when+", from below", j, top.spec.Caller, "ses_2", [3]Used{all, a, a})
 		is(when+", another", j, other.spec.Caller, "ses_3", [3]Used{all, of[2], {}})
-		is(when+", nobody", j, "00000000000000cc", "", [3]Used{all, {}, {}})
+		is(when+", nobody", j, "000000cc00000000", "", [3]Used{all, {}, {}})
 	}
 	check("applied", j)
 	f, err := loadBytes(snap(t, j, func() {}), "RUNS then", keyOf)
