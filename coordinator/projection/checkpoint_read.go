@@ -174,12 +174,12 @@ func (l *checkpointReader) join() {
 		f.trees.children.add(s)
 	}
 	for _, s := range f.sorder {
-		joinTree(f.tables, s)
+		joinTree(f.tables, s, maxDepth)
 	}
 	for _, r := range f.order {
 		f.runs[r.Ident] = r
 		link(f, r)
-		f.usage.add(r, Used{int64(r.Bytes), int64(r.Records)})
+		f.usage.add(r, 1)
 		f.texts.use(r.Text)
 		f.texts.use(r.Failure)
 		if first, is := l.turns[r]; is {

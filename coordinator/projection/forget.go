@@ -15,7 +15,7 @@ func (f *reducer) drop(r *row) {
 	delete(f.runs, r.Ident)
 	f.webhooks.remove(r)
 	f.payloads.drop(r)
-	f.usage.drop(r)
+	f.usage.add(r, -1)
 	delete(f.past, r)
 	f.texts.drop(r.Text)
 	f.texts.drop(r.Failure)

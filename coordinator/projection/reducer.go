@@ -67,7 +67,7 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 		f.sessions[sid] = sess
 		f.sorder = append(f.sorder, sess)
 		f.trees.children.add(sess)
-		joinTree(f.tables, sess)
+		joinTree(f.tables, sess, maxDepth)
 		ch.First = true
 	}
 	r := &row{

@@ -2,8 +2,11 @@ package projection
 
 import "math"
 
-// Used is how much of RUNS the records of kept runs take.
-type Used struct{ Bytes, Records int64 }
+// Used is what the records of kept runs take of RUNS.
+type Used struct {
+	Bytes   int64
+	Records int64 // of a caller or a tree: those beyond what each run needs
+}
 
 // usage is what all of them take, and those of each caller. What the runs of a session's tree take is kept with its
 // sessions.
@@ -12,8 +15,10 @@ type usage struct {
 	callers map[uint32]*Used
 }
 
-// recordOverhead is about what a message takes beside its subject and its body, in bytes.
-const recordOverhead = 80
+const (
+	recordOverhead = 80 // what a message takes beside its subject and its body, about, in bytes
+	neededRecords  = 4  // of a run; further attempts make more
+)
 
 // count counts a record of a run.
 func (u *usage) count(r *row, m Record) {
@@ -23,52 +28,65 @@ func (u *usage) count(r *row, m Record) {
 	}
 	r.Bytes += uint32(size)
 	r.Records++
-	u.add(r, Used{int64(size), 1})
+	one := Used{int64(size), 1}
+	u.all.add(one, 1)
+	if r.Records <= neededRecords {
+		one.Records = 0
+	}
+	u.share(r, one, 1)
 }
 
-// drop forgets a run.
-func (u *usage) drop(r *row) { u.add(r, Used{-int64(r.Bytes), -int64(r.Records)}) }
+// used returns what a run counts for in a share.
+func (r *row) used() Used { return Used{int64(r.Bytes), max(0, int64(r.Records)-neededRecords)} }
 
-// add adds to all that a run counts to.
-func (u *usage) add(r *row, more Used) {
+// add adds a run; n is -1 to take it away.
+func (u *usage) add(r *row, n int64) {
+	u.all.add(Used{int64(r.Bytes), int64(r.Records)}, n)
+	u.share(r, r.used(), n)
+}
+
+// share adds to the shares that a run counts to.
+func (u *usage) share(r *row, more Used, n int64) {
 	of := u.callers[r.Caller]
 	if of == nil {
 		of = &Used{}
 		u.callers[r.Caller] = of
 	}
-	of.add(more)
+	of.add(more, n)
 	if *of == (Used{}) {
 		delete(u.callers, r.Caller)
 	}
-	u.all.add(more)
 	if r.session.tree != nil {
-		r.session.tree.add(more)
+		r.session.tree.add(more, n)
 	}
 }
 
-func (u *Used) add(more Used) {
-	u.Bytes += more.Bytes
-	u.Records += more.Records
+func (u *Used) add(more Used, n int64) {
+	u.Bytes += n * more.Bytes
+	u.Records += n * more.Records
 }
 
-// joinTree puts a new session into its parent's tree. A session without a parent and without children needs none.
-func joinTree(t *tables, s *session) {
-	if s.Parent == "" {
+// joinTree puts a session into its parent's tree, for which the parent's parents come first, as far as depth. A session
+// without a parent and without children needs none.
+func joinTree(t *tables, s *session, depth int) {
+	if s.Parent == "" || s.tree != nil {
 		return
 	}
 	above := t.session(s.Parent)
-	switch {
-	case above == nil: // no longer kept
+	if above == nil { // no longer kept
 		s.tree = &Used{}
-	case above.tree == nil:
+		return
+	}
+	if above.tree == nil && depth > 0 {
+		joinTree(t, above, depth-1)
+	}
+	if above.tree == nil {
 		above.tree = &Used{}
 		for r := range above.rows() {
-			above.tree.add(Used{int64(r.Bytes), int64(r.Records)})
+			above.tree.add(r.used(), 1)
 		}
-		fallthrough
-	default:
-		s.tree = above.tree
 	}
+	s.tree = above.tree
 }
 
 // Used returns how much of RUNS the records of kept runs take. all is of all runs, mine of a caller's, and tree of

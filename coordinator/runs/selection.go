@@ -195,7 +195,7 @@ func each(ctx context.Context, groups [][]string, do func(ctx context.Context, i
 					return going.Err()
 				}
 				got, err := do(ctx, id)
-				if fault.Retryable(err) {
+				if fault.Retryable(err) && fault.Of(err).Code != run.CodeHistoryShare { // a share that lasts refuses
 					return err
 				}
 				all[i] = append(all[i], outcome{got, err})

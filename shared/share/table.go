@@ -40,10 +40,10 @@ var Table = []Row{
 			"nats/bus.TestAFullObjectStoreRefusesOnlyItsOwn"},
 	},
 	{
-		Resource: "the history", Counted: "bytes and records of kept runs in `RUNS`",
+		Resource: "the history", Counted: "bytes of kept runs in `RUNS`, and their records beyond four",
 		Whose: []Owner{Token, Tree, Publisher},
-		Share: "all of nine tenths of its limits but the last quarter; a tree all but the second half",
-		Kept: "the last quarter, for callers with less than an eighth; the second half, for trees with less than a " +
+		Share: "all of nine tenths of its limits but the last quarter; a tree all but the last third",
+		Kept: "the last quarter, for callers with less than an eighth; the last third, for trees with less than a " +
 			"sixteenth; a tenth for claims and ends",
 		Told: "429 `history_share`; 503 when it is nine tenths full",
 		Tests: []string{"coordinator/serve.TestOneCallerDoesNotFillTheHistory",

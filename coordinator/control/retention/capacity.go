@@ -23,10 +23,11 @@ type CapacityGuard struct {
 		State(context.Context) (bus.State, error)
 	}
 	History interface {
+		Confirmed() bool
 		Used(caller, session string) (all, mine, tree projection.Used)
 	}
 
-	full atomic.Bool
+	full atomic.Bool          // as logged
 	last atomic.Pointer[look] // nil: none yet
 }
 
@@ -43,6 +44,9 @@ func (r *CapacityGuard) Reconcile(ctx context.Context) error {
 	s, err := r.Stream.State(ctx)
 	if err != nil {
 		return nil // whoever writes gets the error
+	}
+	if !r.History.Confirmed() { // it is read again, and would count twice
+		return nil
 	}
 	runs, _, _ := r.History.Used("", "")
 	r.last.Store(&look{s, runs})
@@ -61,17 +65,15 @@ func (r *CapacityGuard) Reconcile(ctx context.Context) error {
 // Admit returns an error if the history has no room for a new run. It also does if the caller, or the tree of this
 // session, has its share.
 func (r *CapacityGuard) Admit(caller, session string) error {
-	if err := r.Full(); err != nil {
-		return err
-	}
 	for _, u := range r.uses(caller, session) {
-		if u.full() { // since the last look
+		if u.full() {
 			return errFull()
 		}
 		if whose := u.spent(); whose != "" {
 			return fault.New(fault.Busy, run.CodeHistoryShare, fmt.Sprintf("the runs of this %s take %d%% of the "+
-				"history, which is %d%% full, and the rest is for others; delete sessions, or wait until ended runs "+
-				"are no longer kept (RUN_KEEP, RUN_RETENTION)", whose, 100*u.held(whose)/u.limit, 100*u.all/u.limit)).
+				"history, which is %d%% full, and the rest is for others; wait until ended runs are no longer kept "+
+				"(RUN_KEEP, RUN_RETENTION), or have an admin delete sessions or raise max_bytes of "+
+				"the stream RUNS", whose, 100*u.held(whose)/u.limit, 100*u.all/u.limit)).
 				With("share", string(whose)).After(30 * time.Second)
 		}
 	}
@@ -80,10 +82,10 @@ func (r *CapacityGuard) Admit(caller, session string) error {
 
 // Full returns an error if no caller's new runs are accepted.
 func (r *CapacityGuard) Full() error {
-	if !r.full.Load() {
-		return nil
+	if slices.ContainsFunc(r.uses("", ""), use.full) {
+		return errFull()
 	}
-	return errFull()
+	return nil
 }
 
 func errFull() error {
@@ -114,13 +116,13 @@ func (u use) room() int64 { return u.limit / 10 * 9 }
 func (u use) full() bool { return u.limit > 0 && u.all >= u.room() }
 
 // spent returns whose share refuses another run; empty: nobody's. The last quarter of the room is for
-// callers that have less than an eighth of it. The second half is for trees that have less than a sixteenth.
+// callers that have less than an eighth of it. The last third is for trees that have less than a sixteenth.
 func (u use) spent() share.Owner {
 	room := u.room()
 	switch {
 	case room <= 0:
 		return ""
-	case u.all > room/2 && u.tree > room/16:
+	case u.all > room/3*2 && u.tree > room/16:
 		return share.Tree
 	case u.all > room/4*3 && u.caller > room/8:
 		return share.Token

@@ -172,7 +172,7 @@ func fill(streams []bus.StreamHealth) (all []health.Result) {
 			all = append(all, health.Passed("streams", "%s", summary))
 		case s.Bytes >= s.MaxBytes/10*9:
 			all = append(all, health.Failed("streams", advice, "%s: %s", summary, refused))
-		case s.Bytes >= s.MaxBytes/4*3:
+		case s.Bytes >= s.MaxBytes/4*3, s.Name == subject.Runs && s.Bytes >= s.MaxBytes/5*3:
 			all = append(all, health.Warned("streams", advice, "%s", summary))
 		case !minor:
 			all = append(all, health.Passed("streams", "%s", summary))
