@@ -18,6 +18,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/metric"
 	"ao/shared/run"
+	"ao/shared/share"
 	"ao/shared/strictjson"
 	"ao/shared/trace"
 
@@ -157,6 +158,9 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 	if f := fault.Of(err); f.Code == run.CodeDamaged && f.RetryAfter > 0 { // until an admin has accepted the loss
 		return fault.Wrap(fault.Unavailable, "", f.Message, err).After(f.RetryAfter)
 	}
+	if f := fault.Of(err); treeIsFull(f) {
+		err = fault.Wrap(fault.Conflict, f.Code, f.Message, err)
+	}
 	if fault.Retryable(err) {
 		return err
 	}
@@ -165,6 +169,13 @@ func (s *service) inbox(ctx context.Context, m bus.InboxMessage) error {
 		s.send(to, reply{201, acc}, err, nats.Header{"Ao-Inbox-Sequence": {strconv.FormatUint(m.Seq, 10)}})
 	}
 	return err
+}
+
+// treeIsFull reports whether a session tree has its share of what kept runs take. That lasts for days, and its messages
+// would keep those of others back: NATS delivers so many at once.
+func treeIsFull(f *fault.Fault) bool {
+	whose, _ := f.Text(map[string]string{run.CodeHistoryShare: "share", run.CodePayloadShare: "whose"}[f.Code])
+	return whose == string(share.Tree)
 }
 
 // submitInbox submits an inbox message under the publisher's idempotency key, else under the message's own. It makes

@@ -68,7 +68,7 @@ func TestSchemasAreValidated(t *testing.T) {
 		}
 	}
 	if many := s.post("/schemas/validate", `{"schema":{"required":["n"]},"answer":"`+
-		strings.Repeat(`{} `, 3000)+`"}`); !strings.Contains(many.body, `"found":3000`) || len(many.body) > 20_000 {
+		strings.Repeat(`{} `, 500)+`"}`); !strings.Contains(many.body, `"found":500`) || len(many.body) > 20_000 {
 		t.Errorf("%d bytes: %.200s", len(many.body), many.body)
 	}
 }

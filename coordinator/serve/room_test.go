@@ -145,6 +145,17 @@ func TestOneCallerDoesNotFillTheHistory(t *testing.T) {
 	if n := len(fill(child, "session tree")); n < 60 || n > 90 {
 		t.Errorf("a tree has %d runs, want about two thirds of 110", n)
 	}
+	if _, err := js.Publish(t.Context(), subject.InboxRuns, []byte(child)); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "a message for the full tree does not stay in the inbox", func() bool {
+		refused, err := js.Stream(t.Context(), subject.Rejected)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := refused.GetLastMsgForSubject(t.Context(), subject.RejectedRuns)
+		return err == nil && strings.Contains(m.Header.Get("Ao-Reason"), "session tree")
+	})
 	greedy := fill(own, "token")
 	if n := len(greedy); n < 4 || n > 20 {
 		t.Errorf("its caller has %d more, want about a twelfth of 110", n)

@@ -16,7 +16,7 @@ bind='{"type":"bind","executor_session_id":"m"}'
 case "$document" in
 *'"prompt":"silent"'*) sleep 1000;;
 *'"prompt":"endless"'*) echo "$bind"; yes endless | head -c 3000000; exec sleep 1000;;
-*'"prompt":"endless line"'*) echo "$bind"; head -c 20000000 /dev/zero | tr '\0' x;;
+*'"prompt":"endless line"'*) echo "$bind"; head -c 18000000 /dev/zero | tr '\0' x;;
 *'"prompt":"rubbish"'*) printf '\377\376 \000 rubbish\n{]\n{"type":"event"}\n';;
 *'"prompt":"rubbish beside"'*) echo "$bind"; printf '{]\n{"type":"event"}\n{"type":"result",` +
 	`"result_data":{"ok":true}}\n';;
