@@ -11,6 +11,9 @@ import (
 	"ao/shared/strictjson"
 )
 
+// requiredFormat begins what the system says about the output schema, see the package prompt.
+const requiredFormat = "## Required Output Format"
+
 // makeAnswer answers a prompt without directives: a value for the output schema in the system prompt or the prompt,
 // else the prompt itself.
 func (t *turn) makeAnswer() *string {
@@ -29,7 +32,7 @@ func (t *turn) makeAnswer() *string {
 }
 
 func outputSchema(text string) json.RawMessage {
-	_, rest, ok := strings.Cut(text, "## Required Output Format")
+	_, rest, ok := strings.Cut(text, requiredFormat)
 	if !ok {
 		return nil
 	}

@@ -39,6 +39,7 @@ func splitTurns(text string) (turns []string) {
 }
 
 func parse(text string) []directive {
+	text, _, _ = strings.Cut(text, requiredFormat) // a caller's output schema, which follows its prompt
 	all := directiveStart.FindAllStringSubmatchIndex(text, -1)
 	script := make([]directive, len(all))
 	for i, m := range all {

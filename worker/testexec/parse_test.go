@@ -1,0 +1,11 @@
+package testexec
+
+import "testing"
+
+// A caller's output schema follows its prompt, and is no part of the last directive's text.
+func TestOutputSchemaIsNoDirective(t *testing.T) {
+	script := parse("@json {\"a\":1}\n\n" + requiredFormat + "\n\n@json {}")
+	if len(script) != 1 || script[0].text != `{"a":1}` {
+		t.Errorf("got %+v", script)
+	}
+}
