@@ -9,3 +9,11 @@ func TestOutputSchemaIsNoDirective(t *testing.T) {
 		t.Errorf("got %+v", script)
 	}
 }
+
+// The answer after a rejected one follows the schema that is told with the errors.
+func TestSchemaOfARejectedAnswer(t *testing.T) {
+	text := "Not valid.\n\n## Your Previous Response:\n{}\n\n## Required Schema:\n{\"type\":\"object\"}\n\nAnswer."
+	if got := string(outputSchema(text)); got != `{"type":"object"}` {
+		t.Errorf("got %s", got)
+	}
+}

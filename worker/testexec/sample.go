@@ -31,20 +31,17 @@ func (t *turn) makeAnswer() *string {
 	return &again
 }
 
+// outputSchema returns the schema that the system tells in a prompt, first or with the errors of an answer.
 func outputSchema(text string) json.RawMessage {
-	_, rest, ok := strings.Cut(text, requiredFormat)
-	if !ok {
-		return nil
+	for _, at := range [][2]string{{requiredFormat, "json\n"}, {"\n## Required Schema:", "\n"}} {
+		_, rest, _ := strings.Cut(text, at[0])
+		_, rest, found := strings.Cut(rest, at[1])
+		var schema json.RawMessage
+		if found && json.NewDecoder(strings.NewReader(rest)).Decode(&schema) == nil {
+			return schema
+		}
 	}
-	i := strings.Index(rest, "json\n")
-	if i < 0 {
-		return nil
-	}
-	var schema json.RawMessage
-	if json.NewDecoder(strings.NewReader(rest[i+len("json\n"):])).Decode(&schema) != nil {
-		return nil
-	}
-	return schema
+	return nil
 }
 
 var formats = map[string]string{
