@@ -66,8 +66,8 @@ func (u *Used) add(more Used, n int64) {
 	u.Records += n * more.Records
 }
 
-// joinTree puts a session into its parent's tree, for which the parent's parents come first, as far as depth. A session
-// without a parent and without children needs none.
+// joinTree puts a session into its parent's tree. A parent that has none yet joins its own parent's first, up to depth
+// times. A session without a parent and without children needs no tree.
 func joinTree(t *tables, s *session, depth int) {
 	if s.Parent == "" || s.tree != nil {
 		return

@@ -97,8 +97,10 @@ func (r *Service) Check(ctx context.Context, body []byte, scope string) (*Plan, 
 	}
 	p.Spec.Caller = caller
 	tree := p.tree()
-	if err := r.CheckRoom(caller, tree); err != nil {
-		return nil, err
+	if tree != "" {
+		if err := r.CheckRoom(caller, tree); err != nil {
+			return nil, err
+		}
 	}
 	return p, admit(r.History.Waiting(caller, tree), r.submitting.Load(), r.Limits.Waiting, tree)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Until polls a condition and fails the test if it is not true within a minute.
+// Until polls a condition and fails the test if it is not true within two minutes.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	if !Poll(2*time.Minute, ok) {
