@@ -180,7 +180,7 @@ func (b *callbackVerifier) delete(subject.Record, fields) {
 		e.flags |= deleted
 		at, e.next = e.next, 0
 	}
-	*p = sessionState{deleted: b.seq}
+	*p = sessionState{partition: p.partition, deleted: b.seq}
 	b.lastDeleted = b.at
 }
 

@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"strconv"
+
 	"ao/nats/subject"
 	"ao/shared/run"
 )
 
-// isForeign reports whether a record has none of its run's keys. Nothing else of such a record is checked: an unknown
-// run, an unreadable body or a newer version are wrong only under a valid key.
+// isForeign reports whether a record has none of its run's keys, or another partition than its session. Nothing else of
+// such a record is checked: an unknown run, an unreadable body or a newer version are wrong only under a valid key.
 //
 // Keys take time to make, and anybody with a worker's credential can write such records. The first ones are compared
 // with all keys that there can be. Of more, only with that of the attempt which the record says, those of attempts that
@@ -18,6 +20,9 @@ func (b *runVerifier) isForeign(rec subject.Record, attempt int) bool {
 	const most = run.MaxAttempts + run.MaxReturns
 	last := 1
 	if at, e := b.find(rec.Run); at != 0 {
+		if s := b.sessions.at(e.session); e.session != 0 && rec.Partition != strconv.Itoa(int(s.partition)) {
+			return true
+		}
 		if b.live[at].key == rec.Key { // a coordinator's record names this key
 			return false
 		}

@@ -32,6 +32,22 @@ func TestForeignRecordsAreCountedApart(t *testing.T) {
 	}
 }
 
+// A record under a right key, in another partition than its session's, is ignored by coordinators.
+func TestRecordsInAnotherPartitionAreForeign(t *testing.T) {
+	s := newStory(t)
+	a := s.run(s.session()).queued(1)
+	for n := range 64 {
+		if other := fmt.Sprint(n); other != a.part() {
+			s.write(subject.Ended(other, a.spec.ID, a.key(1)), run.Ended{V: 1, SessionID: a.spec.SessionID,
+				RunnerID: "rnr_1", Attempt: 1, Status: run.Failed})
+		}
+	}
+	a.claimed(1, "rnr_1").ended(1, run.Completed, "rnr_1")
+	if r := s.close(time.Second); !r.OK || r.Foreign != 63 || r.Runs.Completed != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A record under a right key belongs to an attempt: a missing run is a violation, as long as nothing was truncated.
 func TestRightKeyWithoutItsRunIsAViolation(t *testing.T) {
 	for _, n := range []int{1, 2, 100} {

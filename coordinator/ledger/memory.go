@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"ao/nats/subject"
@@ -73,6 +74,7 @@ type sessionState struct {
 	first, last uint32 // its runs, linked
 	runs        uint32
 	flags       placeFlags
+	partition   uint8
 	idleSince   int64  // when a run of it last ended
 	deleted     uint64 // sequence of the valid deletion
 	treeStopped uint64 // sequence of the last request to stop what is below it
@@ -205,10 +207,16 @@ func (m *memory) session(id string) uint32 {
 	i := sessionIdent(id)
 	at := m.bySession[i]
 	if at == 0 {
-		at = m.sessions.add(sessionState{})
+		at = m.sessions.add(sessionState{partition: partition(id)})
 		m.bySession[i] = at
 	}
 	return at
+}
+
+// partition is that of a session's records.
+func partition(session string) uint8 {
+	n, _ := strconv.ParseUint(subject.Partition(session), 10, 8)
+	return uint8(n)
 }
 
 // same checks that a record names its run's session.

@@ -18,7 +18,7 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 	if r == nil && rec.Kind == subject.EndedKind {
 		r, last = behindUnreadable(f, rec), true
 	}
-	if r == nil {
+	if r == nil || misplaced(r.live.snap.Spec.SessionID, rec) {
 		f.ignored.add(m.Seq)
 		return 0, nil
 	}
@@ -64,6 +64,12 @@ func (f *reducer) keyed(ch *Change, rec subject.Record, m Record) (version int, 
 		take()
 	}
 	return version, err
+}
+
+// misplaced reports whether a record of a session has another partition than the session. There could be one in each
+// that a worker makes up.
+func misplaced(session string, rec subject.Record) bool {
+	return rec.Partition != subject.Partition(session)
 }
 
 // exceedVersion ends an attempt because of a record newer than the attempt allows. The next attempt has its own bound.

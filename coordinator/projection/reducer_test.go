@@ -440,7 +440,9 @@ func TestForget(t *testing.T) {
 func plain(t testing.TB, runs int) (records []Record) {
 	a := newActor(t, run.NewID(), run.NewSessionID(), "agent")
 	for range runs {
-		new := strings.NewReplacer(a.spec.ID, run.NewID(), a.spec.SessionID, run.NewSessionID())
+		session := run.NewSessionID()
+		new := strings.NewReplacer(a.spec.ID, run.NewID(), a.spec.SessionID, session,
+			"ao.runs."+a.part+".", "ao.runs."+subject.Partition(session)+".")
 		for _, e := range []entry{a.queued(1), a.claimed(1), a.ended(1, run.Completed, 0)} {
 			m := message(
 				len(records)+1,

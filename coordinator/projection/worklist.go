@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"ao/nats/subject"
 	"ao/shared/run"
 )
 
@@ -165,6 +166,14 @@ func (x *Worklist) ForgetLate(gone LateRecord) {
 // Ignored returns at most n sequences of records of workers that belonged to no current attempt, the oldest first.
 func (x *Worklist) Ignored(n int) []uint64 {
 	return read(x.p, func(f *reducer) []uint64 { return slices.Clone(f.ignored[:min(n, len(f.ignored))]) })
+}
+
+// Misplaced reports whether a record has another partition than its run, as far as that is kept.
+func (x *Worklist) Misplaced(rec subject.Record) bool {
+	return read(x.p, func(f *reducer) bool {
+		r := f.run(rec.Run)
+		return r != nil && misplaced(r.session.sessionID(), rec)
+	})
 }
 
 // ForgetIgnored forgets those up to a sequence.

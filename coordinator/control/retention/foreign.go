@@ -55,7 +55,8 @@ func (r *Controller) dropForeign(ctx context.Context) {
 	}
 }
 
-// dropIfForeign purges a record if its key is that of no attempt. Then nobody reads it, whatever history it is in.
+// dropIfForeign purges a record if its key is that of no attempt, or its partition is not its session's. Then nobody
+// reads it, whatever history it is in.
 func (r *Controller) dropIfForeign(ctx context.Context, seq uint64) (dropped bool, err error) {
 	m, err := r.Stream.Get(ctx, seq)
 	if errors.Is(err, bus.ErrNotFound) { // another coordinator was faster
@@ -65,7 +66,7 @@ func (r *Controller) dropIfForeign(ctx context.Context, seq uint64) (dropped boo
 		return false, err
 	}
 	rec, err := subject.Parse(m.Subject)
-	if err != nil || !rec.Kind.Keyed() || r.Valid(rec.Run, rec.Key) {
+	if err != nil || !rec.Kind.Keyed() || r.Valid(rec.Run, rec.Key) && !r.History.Misplaced(rec) {
 		return false, nil
 	}
 	err = r.Stream.Purge(ctx, subject.Runs, m.Subject, seq+1)

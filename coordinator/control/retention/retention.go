@@ -35,6 +35,7 @@ type Controller struct {
 		ForgetLate(projection.LateRecord)
 		Ignored(n int) []uint64
 		ForgetIgnored(last uint64)
+		Misplaced(subject.Record) bool
 	}
 	Valid func(run, key string) bool // reports whether an attempt of the run may have that key
 

@@ -11,8 +11,9 @@ import (
 	"ao/shared/run"
 )
 
-// A worker's credential writes many records without the key of an attempt, of runs that there are and are not. They are
-// purged, and nothing else is: a late record under the key of an attempt stays.
+// A worker's credential writes many records without the key of an attempt, of runs that there are and are not. It also
+// writes such as have the key, in other partitions than the session's. They are purged, and nothing else is: a late
+// record under the key of an attempt stays.
 func TestForeignRecordsArePurged(t *testing.T) {
 	t.Parallel()
 	c := start(t, natstest.Bus(t), Config{})
@@ -31,10 +32,20 @@ func TestForeignRecordsArePurged(t *testing.T) {
 			}
 		}
 	}
+	misplace := func(n int) { // under the right key
+		if other := fmt.Sprint(n % 64); other != part {
+			put(t, c.bus, subject.Bound(other, first.RunID, c.keys.Of(first.RunID, 1)), run.Bound{V: run.Version,
+				SessionID: first.SessionID, RunnerID: r.ID(), Attempt: 1, ExecutorSessionID: fmt.Sprint(n)})
+		}
+	}
 	for n := range 20 {
 		forge(n)
+		misplace(n)
 	}
-	finish(t, c, claim(t, c, first.RunID, r))
+	q := claim(t, c, first.RunID, r)
+	misplace(20)
+	finish(t, c, q)
+	misplace(21)
 	forge(100)
 	put(t, c.bus, subject.Offered(part, first.RunID, c.keys.Of(first.RunID, 1)), run.Ended{V: run.Version,
 		SessionID: first.SessionID, RunnerID: r.ID(), Attempt: 1, Status: run.Completed, At: time.Now()})

@@ -352,7 +352,7 @@ read       9 records, from 1 to 9
 		code                 int
 	}{
 		{"verify", stray, strings.TrimSuffix(counts, "\n") +
-			"foreign    2 of these have no attempt's key and are ignored; the first is record 4\n\n" +
+			"foreign    2 of these belong to no attempt and are ignored; the first is record 4\n\n" +
 			"ok: the log is complete and consistent\n", "", exitDone},
 		{"verify", good, counts + "ok: the log is complete and consistent\n", "", exitDone},
 		{"verify", bad, counts + `VIOLATION    RUN    RECORD  MESSAGE

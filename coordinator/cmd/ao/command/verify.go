@@ -116,7 +116,7 @@ func showVerification(a *app, r verification) error {
 	f.Add("sessions", strconv.Itoa(r.Sessions))
 	f.Add("read", fmt.Sprintf("%d records, from %d to %d", r.Records, r.Before, r.Sequence))
 	if r.Foreign > 0 && len(r.Strays) > 0 {
-		f.Add("foreign", fmt.Sprintf("%d of these have no attempt's key and are ignored; the first is record %d",
+		f.Add("foreign", fmt.Sprintf("%d of these belong to no attempt and are ignored; the first is record %d",
 			r.Foreign, r.Strays[0]))
 	}
 	a.print(f.String())
