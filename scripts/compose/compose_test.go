@@ -268,7 +268,7 @@ func (s *stack) completed(id string) error {
 		return err
 	}
 	if r.Status != "completed" {
-		return fmt.Errorf("%s, error %s", r.Status, r.Error)
+		return fmt.Errorf("run %s is %s, error %s", id, r.Status, r.Error)
 	}
 	return nil
 }
