@@ -43,7 +43,7 @@ func (s *stack) load(t *testing.T) *load {
 				l.mu.Lock()
 				l.accepted[key] = id
 				l.mu.Unlock()
-				pause(ctx, 200*time.Millisecond)
+				pause(ctx, 500*time.Millisecond)
 			}
 		})
 	}
