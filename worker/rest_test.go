@@ -313,8 +313,9 @@ func TestGivenBack(t *testing.T) {
 			}
 			natstest.Until(t, "heartbeats say so", func() (said bool) {
 				s.with(func() {
-					u := s.heartbeats[len(s.heartbeats)-1].Unable
-					said = u != nil && u.Code == "claude_not_logged_in" && !u.NextLook.IsZero()
+					for _, h := range s.heartbeats {
+						said = h.Unable != nil && h.Unable.Code == "claude_not_logged_in" && !h.Unable.NextLook.IsZero()
+					}
 				})
 				return said
 			})
