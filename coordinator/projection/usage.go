@@ -74,19 +74,24 @@ func joinTree(t *tables, s *session, depth int) {
 	}
 	above := t.session(s.Parent)
 	if above == nil { // no longer kept
-		s.tree = &Used{}
+		s.enter(&Used{})
 		return
 	}
 	if above.tree == nil && depth > 0 {
 		joinTree(t, above, depth-1)
 	}
 	if above.tree == nil {
-		above.tree = &Used{}
-		for r := range above.rows() {
-			above.tree.add(r.used(), 1)
-		}
+		above.enter(&Used{})
 	}
-	s.tree = above.tree
+	s.enter(above.tree)
+}
+
+// enter adds what a session has to its tree's.
+func (s *session) enter(tree *Used) {
+	s.tree = tree
+	for r := range s.rows() {
+		tree.add(r.used(), 1)
+	}
 }
 
 // Used returns how much of RUNS the records of kept runs take. all is of all runs, mine of a caller's, and tree of

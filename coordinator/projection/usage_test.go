@@ -52,3 +52,33 @@ func TestUsageFollowsTheRecords(t *testing.T) {
 	}
 	is("deleted", j, other.spec.Caller, "ses_3", [3]Used{{a.Bytes, 5}, {}, {}})
 }
+
+// TestASessionThatGetsAParentLater: its first turn is forgotten, and a later one was sent by another session. What it
+// has counts to that tree, once.
+func TestASessionThatGetsAParentLater(t *testing.T) {
+	top := newActor(t, "run_9", "ses_9", "a")
+	first, second := newActor(t, "run_1", "ses_1", "a"), newActor(t, "run_2", "ses_1", "a")
+	second.spec.Type, second.spec.Parent = run.Resume, "ses_9"
+	child := newActor(t, "run_3", "ses_3", "a")
+	child.spec.Parent = "ses_1"
+	j, n := joined(nil, Config{Key: keyOf}), 0
+	apply := func(all ...entry) {
+		for _, e := range all {
+			n++
+			j.reducer.apply(message(n, e))
+		}
+	}
+	apply(first.queued(1), first.claimed(1), first.ended(1, run.Completed, 0), top.queued(1), top.claimed(1),
+		second.queued(1), second.claimed(1), second.ended(1, run.Completed, 0))
+	j.reducer.forget(4)
+	apply(child.queued(1))
+	all, _, tree := j.Used("", "ses_9")
+	if tree.Bytes != all.Bytes {
+		t.Errorf("the tree has %d of %d bytes", tree.Bytes, all.Bytes)
+	}
+	apply(first.deleted())
+	all, _, tree = j.Used("", "ses_9")
+	if tree.Bytes != all.Bytes {
+		t.Errorf("without the session in the middle, the tree has %d of %d bytes", tree.Bytes, all.Bytes)
+	}
+}
