@@ -3,8 +3,10 @@ package process
 import (
 	"bufio"
 	"cmp"
+	"debug/elf"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -108,9 +110,14 @@ func explainStart(s Spec, err error) error {
 	if bad := checkRunnable(s.Path, path); bad != nil {
 		return bad
 	}
+	loader := interpreter(path)
+	missing := errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ENOTDIR)
 	switch {
-	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTDIR):
-		return &StartError{s.Path, "its interpreter " + interpreter(path) + " does not exist", err}
+	case s.Dir != "" && (missing || errors.Is(err, syscall.EACCES)) && (loader == "" || Runnable(loader) == nil):
+		// a run may change its folder at any time: that does not count against the program
+		return &StartError{s.Path, "the working directory " + s.Dir + " was not usable as it started", err}
+	case missing:
+		return &StartError{s.Path, "its interpreter " + loader + " does not exist", err}
 	case errors.Is(err, syscall.EACCES):
 		return &StartError{s.Path, "permission denied by a folder, its interpreter or a mount option (noexec)", err}
 	case errors.Is(err, syscall.ENOEXEC):
@@ -148,11 +155,12 @@ func mayEnter(dir string) bool {
 	return err == nil
 }
 
-// interpreter returns what the first line of a script names, else "or loader".
+// interpreter returns the program that the system starts in place of a script or a binary, as the file names it; empty:
+// it names none.
 func interpreter(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
-		return "or loader"
+		return ""
 	}
 	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 256).ReadSlice('\n')
@@ -161,5 +169,15 @@ func interpreter(path string) string {
 			return words[0]
 		}
 	}
-	return "or loader"
+	binary, err := elf.NewFile(f)
+	if err != nil {
+		return ""
+	}
+	for _, p := range binary.Progs {
+		if p.Type == elf.PT_INTERP {
+			name, _ := io.ReadAll(io.LimitReader(p.Open(), 4096))
+			return strings.TrimRight(string(name), "\x00")
+		}
+	}
+	return ""
 }

@@ -177,6 +177,35 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
+// TestAFolderThatComesAndGoes: the folder of a run was not there as its program started, and is now. That is the run's
+// matter: others can start the program.
+func TestAFolderThatComesAndGoes(t *testing.T) {
+	dir := t.TempDir()
+	script, lost := filepath.Join(dir, "script"), filepath.Join(dir, "lost")
+	for path, text := range map[string]string{script: "#!/bin/sh\n", lost: "#!/no/such/shell\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		path, dir string
+		err       error
+		ofRun     bool
+	}{
+		{script, dir, syscall.ENOENT, true},
+		{script, dir, syscall.EACCES, true},
+		{"/bin/sh", dir, syscall.ENOTDIR, true},
+		{lost, dir, syscall.ENOENT, false},
+		{script, "", syscall.ENOENT, false},
+		{script, dir, syscall.EAGAIN, false},
+	} {
+		bad, ok := errors.AsType[*StartError](explainStart(Spec{Path: tt.path, Dir: tt.dir}, tt.err))
+		if !ok || bad.OfRun() != tt.ofRun {
+			t.Errorf("%s in %q, %v: %v, want of the run: %v", tt.path, tt.dir, tt.err, bad, tt.ofRun)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	os.WriteFile(dir+"/tool", []byte("#!/bin/sh\n"), 0o700)
