@@ -4,7 +4,6 @@ package payload
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -14,14 +13,15 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 	"ao/shared/share"
 )
 
 // Stream is the stream of the object store.
 const Stream = "OBJ_" + subject.Payloads
 
-// Room is the room for payloads. What records name is counted in the projection. What is on its way there is counted
-// here, until the projection has it.
+// Room is the room for payloads. What records name is counted in the projection. What else there is counts here: what
+// is on its way to a record, what never got one, and the states of conversations.
 type Room struct {
 	Stream interface {
 		StreamState(ctx context.Context, stream string) (bus.State, error)
@@ -30,33 +30,34 @@ type Room struct {
 		StoredBytes() int64
 		StoredBy(caller, session string) projection.Stored
 		SameTree(a, b string) bool
-		Active(id string) (projection.Active, bool)
-		Ended(id string) bool
+		NamesPayload(id, name string) bool
+		Holder(id string) (caller, session string, ok bool)
 	}
 	Wake func() // called after a refusal: room has to be made
 
 	mu      sync.Mutex
 	state   bus.State // as last read
 	since   int64     // bytes admitted after that
-	uploads map[string]upload
+	unnamed map[string]upload
 	refused int64 // bytes of the largest payload that was refused in the last minute
 	at      time.Time
 }
 
-// upload is a payload that is being stored, or that no record of the projection names yet.
+// upload is a payload that is being stored, or that no record of the projection names.
 type upload struct {
 	owner Owner
 	bytes int64
-	at    time.Time
+	at    time.Time // when a part of it was last admitted
+	state bool      // of a conversation: no record ever names it
 }
 
-// maxUpload is how long an upload counts that no record comes for. Then the sweep of unused payloads removes it.
-const maxUpload = time.Hour
+// uploading is how long an upload may be without a next part. Then a list of the store tells whether it is there.
+const uploading = time.Minute
 
 // Owner is whose payload it is.
 type Owner struct {
 	Run     string
-	Caller  string // hash of who caused it: run.Spec's
+	Caller  string // hash of who caused it: run.Spec's, or its first eight digits
 	Session string // of its tree: the run's session, or its parent if the session is new
 }
 
@@ -77,8 +78,44 @@ func (r *Room) Reconcile(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.settle()
 	r.state, r.since = s, 0
 	return nil
+}
+
+// Listed tells what the store had after a list of it began: the sizes of payloads in bytes, by name. What no record
+// names counts to its run's caller for as long as it is there, whichever coordinator stored it.
+func (r *Room) Listed(sizes map[string]int64, began time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, u := range r.unnamed {
+		if _, there := sizes[name]; !there && u.at.Before(began.Add(-uploading)) {
+			delete(r.unnamed, name)
+		}
+	}
+	for name, bytes := range sizes {
+		id := runnerapi.RunOfPayload(name)
+		u, known := r.unnamed[name]
+		caller, session, kept := r.History.Holder(id)
+		switch {
+		case known && u.at.Before(began.Add(-uploading)):
+			u.bytes = bytes
+		case known || !kept || r.History.NamesPayload(id, name):
+			continue
+		default:
+			u = upload{owner: Owner{id, caller, session}, bytes: bytes, at: began}
+		}
+		r.note(name, u)
+	}
+}
+
+// note notes an upload. The caller holds mu.
+func (r *Room) note(name string, u upload) {
+	if r.unnamed == nil {
+		r.unnamed = map[string]upload{}
+	}
+	_, u.state = runnerapi.StatePointerOf(name)
+	r.unnamed[name] = u
 }
 
 // use is who uses how much of the room.
@@ -109,7 +146,7 @@ func (r *Room) Result(o Owner, name string, bytes int64) error {
 func (r *Room) Forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.uploads, name)
+	delete(r.unnamed, name)
 }
 
 func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) int64,
@@ -117,7 +154,7 @@ func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) i
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limit := r.state.MaxBytes
-	before := r.uploads[name].bytes
+	before := r.unnamed[name].bytes
 	more := bytes - before
 	if limit > 0 && more > 0 {
 		if err := r.check(o, name, bytes, part(limit), judge); err != nil {
@@ -131,52 +168,50 @@ func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) i
 			return err
 		}
 	}
-	if r.uploads == nil {
-		r.uploads = map[string]upload{}
-	}
-	r.uploads[name] = upload{o, max(bytes, before), time.Now()}
+	r.note(name, upload{owner: o, bytes: max(bytes, before), at: time.Now()})
 	r.since += max(more, 0)
 	return nil
 }
 
 // check returns an error if a payload may not have so many bytes. The caller holds mu.
 func (r *Room) check(o Owner, name string, bytes, room int64, judge func(u use, bytes int64) error) error {
-	var uploads, callers int64
+	var unnamed, callers int64
 	r.settle()
-	for other, u := range r.uploads {
+	for other, u := range r.unnamed {
 		if other == name {
 			continue
 		}
-		uploads += u.bytes
-		if u.owner.Caller == o.Caller {
+		unnamed += u.bytes
+		if brief(u.owner.Caller) == brief(o.Caller) {
 			callers += u.bytes
 		}
 	}
-	// What NATS has beside that: states of conversations, and what no record names.
-	all := max(r.History.StoredBytes()+uploads, int64(r.state.Bytes)+r.since-r.uploads[name].bytes)
+	// What NATS has beside that was stored by other coordinators, or is of runs that are no longer kept.
+	all := max(r.History.StoredBytes()+unnamed, int64(r.state.Bytes)+r.since-r.unnamed[name].bytes)
 	if 5*(all+bytes) <= room { // no share is less than that
 		return nil
 	}
 	stored := r.History.StoredBy(o.Caller, o.Session)
 	now := use{room: room, all: all, caller: stored.Caller + callers, tree: stored.Tree}
-	for other, u := range r.uploads {
-		if other != name && r.History.SameTree(u.owner.Session, o.Session) {
+	for other, u := range r.unnamed {
+		if other != name && brief(u.owner.Caller) == brief(o.Caller) && r.History.SameTree(u.owner.Session, o.Session) {
 			now.tree += u.bytes
 		}
 	}
 	return judge(now, bytes)
 }
 
-// settle forgets the uploads that the projection counts. The caller holds mu.
+// settle forgets what the projection counts. The caller holds mu.
 func (r *Room) settle() {
-	for name, u := range r.uploads {
-		_, active := r.History.Active(u.owner.Run)
-		ended := r.History.Ended(u.owner.Run)
-		if ended || active && strings.HasSuffix(name, ".in") || time.Since(u.at) > maxUpload {
-			delete(r.uploads, name)
+	for name, u := range r.unnamed {
+		if !u.state && r.History.NamesPayload(u.owner.Run, name) {
+			delete(r.unnamed, name)
 		}
 	}
 }
+
+// brief returns as much of a caller's hash as is kept with each run.
+func brief(caller string) string { return caller[:min(8, len(caller))] }
 
 // judge returns an error if bytes more are too many. A caller may have as much as is free, and a session tree half of
 // that.

@@ -3,6 +3,7 @@ package payload
 import (
 	"context"
 	"testing"
+	"time"
 
 	"ao/coordinator/projection"
 	"ao/nats/bus"
@@ -14,7 +15,7 @@ import (
 type store struct {
 	bytes, limit int64
 	stored       map[[2]string]int64 // by caller and session
-	runs         map[string]bool     // that the projection has: ended?
+	named        map[string]bool     // payloads that records name
 }
 
 func (s *store) StreamState(context.Context, string) (bus.State, error) {
@@ -22,11 +23,12 @@ func (s *store) StreamState(context.Context, string) (bus.State, error) {
 }
 func (s *store) StoredBytes() int64        { return s.StoredBy("", "").All }
 func (s *store) SameTree(a, b string) bool { return a == b }
-func (s *store) Active(id string) (a projection.Active, ok bool) {
-	ended, has := s.runs[id]
-	return a, has && !ended
+func (s *store) NamesPayload(_, name string) bool {
+	return s.named[name]
 }
-func (s *store) Ended(id string) bool { return s.runs[id] }
+func (s *store) Holder(id string) (caller, session string, ok bool) {
+	return "me", "ses_" + id, id != "run_gone"
+}
 func (s *store) StoredBy(caller, session string) (n projection.Stored) {
 	for of, bytes := range s.stored {
 		n.All += bytes
@@ -70,7 +72,7 @@ func TestRoom(t *testing.T) {
 		{"what no record names counts", nil, 890 * mb, mine, 20, false, run.CodePayloadsFull},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := &store{limit: 1000 * mb, bytes: tt.bytes, stored: map[[2]string]int64{}, runs: map[string]bool{}}
+			s := &store{limit: 1000 * mb, bytes: tt.bytes, stored: map[[2]string]int64{}}
 			for of, n := range tt.stored {
 				s.stored[of] = n * mb
 			}
@@ -100,7 +102,7 @@ func codeOf(err error) string {
 // TestUploadsCountUntilTheProjectionHasThem: many at once do not get more than their share.
 func TestUploadsCountUntilTheProjectionHasThem(t *testing.T) {
 	const mb = 1 << 20
-	s := &store{limit: 1000 * mb, stored: map[[2]string]int64{}, runs: map[string]bool{}}
+	s := &store{limit: 1000 * mb, stored: map[[2]string]int64{}, named: map[string]bool{}}
 	r := &Room{Stream: s, History: s}
 	if err := r.Reconcile(t.Context()); err != nil {
 		t.Fatal(err)
@@ -123,8 +125,37 @@ func TestUploadsCountUntilTheProjectionHasThem(t *testing.T) {
 	if err := send("run_3"); err != nil {
 		t.Fatalf("after one was withdrawn: %v", err)
 	}
-	s.runs["run_1"], s.runs["run_3"] = false, true // the projection counts them now, and they were forgotten
+	s.named["run_1.x.in"], s.named["run_3.x.in"] = true, true // the projection counts them now
 	if err := send("run_4"); err != nil {
 		t.Fatalf("what is counted twice: %v", err)
+	}
+}
+
+// TestWhatNoRecordNamesCountsToItsCaller: a list tells what there is, also after a restart, and what went away.
+func TestWhatNoRecordNamesCountsToItsCaller(t *testing.T) {
+	const mb = 1 << 20
+	s := &store{limit: 1000 * mb, stored: map[[2]string]int64{}, named: map[string]bool{"run_4.x.in": true}}
+	r := &Room{Stream: s, History: s}
+	if err := r.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Listed(map[string]int64{"run_1.x.in": 100 * mb, "run_2.1.out": 100 * mb, "run_3.1.0.state": 100 * mb,
+		"run_4.x.in": 500 * mb, "run_gone.1.out": 500 * mb}, time.Now())
+	send := func(caller string, size int64) error {
+		return r.Input(Owner{"run_9", caller, "ses_9"}, "run_9.x.in", size*mb)
+	}
+	if err := send("me", 310); codeOf(err) != run.CodePayloadShare {
+		t.Errorf("beside 300 MB: %v", err)
+	}
+	if err := send("other", 290); err != nil {
+		t.Errorf("another caller: %v", err)
+	}
+	r.Forget("run_9.x.in")
+	if err := r.Reconcile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.Listed(map[string]int64{"run_4.x.in": 500 * mb}, time.Now().Add(2*time.Minute))
+	if err := send("me", 310); err != nil {
+		t.Errorf("after they went away: %v", err)
 	}
 }

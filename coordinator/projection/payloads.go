@@ -1,6 +1,10 @@
 package projection
 
-import "ao/shared/run"
+import (
+	"fmt"
+
+	"ao/shared/run"
+)
 
 // stored is what a run keeps in the object store.
 type stored struct {
@@ -111,7 +115,20 @@ func (x *Payloads) SameTree(a, b string) bool {
 	return read(x.p, func(f *reducer) bool { return treeRoot(f.tables, a) == treeRoot(f.tables, b) })
 }
 
-// NamesPayload reports whether an ended run has a payload of that name.
+// Holder returns whose run it is, as far as it is kept: the first eight digits of its caller's hash, and its session.
+func (x *Payloads) Holder(id string) (caller, session string, ok bool) {
+	ok = read(x.p, func(f *reducer) bool {
+		r := f.run(id)
+		if r == nil {
+			return false
+		}
+		caller, session = fmt.Sprintf("%08x", r.Caller), r.session.sessionID()
+		return true
+	})
+	return caller, session, ok
+}
+
+// NamesPayload reports whether a record of a run names that payload.
 func (x *Payloads) NamesPayload(id, name string) bool {
 	return read(x.p, func(f *reducer) bool {
 		of := f.payloads.of[f.run(id)]

@@ -33,7 +33,8 @@ type Service struct {
 }
 
 // Submit checks a request and stores its run with one write, or two records in one batch where the caller chose the
-// session's id. A refused request leaves nothing behind. A request that NATS did not answer may still be stored. key is
+// session's id. A refused request leaves nothing behind, but for
+// what withdraw leaves. A request that NATS did not answer may still be stored. key is
 // the caller's idempotency key, scope is whose key it is.
 func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	if len(key) > maxKey {
@@ -185,6 +186,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	part := subject.Partition(p.Spec.SessionID)
 	entry, err := r.FirstRecord(ctx, part, p)
 	if err != nil {
+		withdraw(ctx, r, p)
 		return err
 	}
 	if p.Spec.RequestHash != "" { // there is one first record of the run, also with another plan, queue or session
@@ -211,7 +213,7 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 	}
 	var stored run.SessionCreated
 	if json.Unmarshal(m.Body, &stored) != nil || stored.RunID != p.Spec.ID {
-		r.Records.Withdraw(ctx, &p.Spec)
+		withdraw(ctx, r, p)
 		return errSessionExists(p.Spec.SessionID)
 	}
 	if q, err := run.DecodeQueued(stored.Next, nil); err == nil && q.RequestHash != p.Spec.RequestHash {
@@ -225,6 +227,14 @@ func (r *Service) store(ctx context.Context, p *Plan) error {
 		return err
 	}
 	return r.Records.Put(ctx, apart[1])
+}
+
+// withdraw removes the payload of a refused request. With a key, another request may have stored the same one. Then it
+// stays, and counts to its caller until the sweep of payloads finds that no record names it.
+func withdraw(ctx context.Context, r *Service, p *Plan) {
+	if p.Spec.RequestHash == "" {
+		r.Records.Withdraw(ctx, &p.Spec)
+	}
 }
 
 // put writes a run's first record. ErrTaken: the run of an idempotency key has one.

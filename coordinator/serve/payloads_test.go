@@ -31,6 +31,49 @@ func (s *stack) storeResult(q run.Queued, size int) error {
 	return nil
 }
 
+// TestResultsThatNoRecordNames: a worker stores large results, and its end records name none of them. They count to its
+// runs' caller. Others' results and prompts have room.
+func TestResultsThatNoRecordNames(t *testing.T) {
+	t.Parallel()
+	p := natstest.Proc(t, natstest.MaxStore(220<<20)) // 57 MiB of it for payloads
+	s := secure(t, func(c *serve.Config) { c.NATS.URL = p.URL() })
+	s.post("/agents", `{"name":"tool"}`, s.admin).want(201)
+	var refused atomic.Int32
+	s.workAs(thinker("p"), func(q run.Queued) run.Outcome {
+		if q.Input == nil { // its prompt is a payload
+			return done(`{}`)
+		}
+		err := s.storeResult(q, 5<<20)
+		switch {
+		case err != nil && strings.Contains(string(q.Parameters), "honest"):
+			return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
+		case err != nil:
+			refused.Add(1)
+		}
+		return done(`{}`)
+	})
+	ended := func(a runs.Accepted, token string) (r run.Run) {
+		natstest.Until(t, "a run ends", func() bool {
+			g := s.get("/runs/"+a.RunID, token)
+			if g.status == 200 {
+				r = into[run.Run](g, 200)
+			}
+			return r.Status.Final()
+		})
+		return r
+	}
+	for range 8 {
+		ended(s.submit(`{"agent_name":"tool","prompt":"bad"}`, s.run), s.run)
+	}
+	if n := refused.Load(); n < 2 || n > 5 {
+		t.Errorf("%d of 8 results were refused, want those beyond half of the store", n)
+	}
+	if r := ended(s.submit(`{"agent_name":"tool","prompt":"honest"}`, s.admin), s.admin); r.Status != run.Completed {
+		t.Errorf("another caller's run: %v", r.Error)
+	}
+	s.post("/runs", `{"agent_name":"tool","prompt":"`+strings.Repeat("x", 1<<20)+`"}`, s.admin).want(201)
+}
+
 // TestPayloadsDoNotStopAllWrites: one token sends prompts of 12 MB, more than its share, and its runs report results as
 // large. It gets its share and no more. Others' runs are accepted and complete, with large prompts and results, and
 // everything can be stopped and deleted.

@@ -152,7 +152,7 @@ func (t *Service) purge(ctx context.Context, part, session string, runs []string
 		return bus.WriteUnanswered(err)
 	}
 	if err := t.Stream.DropPayloads(ctx,
-		func(name string, _ time.Time) bool { return slices.Contains(runs, t.RunOf(name)) }); err != nil {
+		func(name string, _ uint64, _ time.Time) bool { return slices.Contains(runs, t.RunOf(name)) }); err != nil {
 		return bus.WriteUnanswered(err)
 	}
 	return nil

@@ -71,7 +71,7 @@ type Stream interface {
 	Last(ctx context.Context, subj string) (bus.Message, error)
 	Records(ctx context.Context, filter string, after uint64, limit int) ([]bus.Message, error)
 	Purge(ctx context.Context, stream, filter string, before uint64) error
-	DropPayloads(ctx context.Context, old func(name string, at time.Time) bool) error
+	DropPayloads(ctx context.Context, old func(name string, size uint64, at time.Time) bool) error
 }
 
 // Keys derives the keys of attempts.

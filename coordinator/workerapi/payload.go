@@ -35,6 +35,7 @@ type Payloads struct {
 	MaxBytes      int64                           // of a result or a state
 	Room          interface {
 		Result(o payload.Owner, name string, bytes int64) error
+		Forget(name string)
 	}
 }
 
@@ -154,6 +155,7 @@ func (p *Payloads) Drop(ctx context.Context, r runnerapi.PartRequest) ([]byte, e
 		if err := p.Store.DropPayload(ctx, n); err != nil {
 			return nil, err
 		}
+		p.Room.Forget(n)
 	}
 	return nil, nil
 }

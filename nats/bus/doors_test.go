@@ -289,7 +289,7 @@ func TestPayloads(t *testing.T) {
 	if parts := natstest.Payloads(t, b); len(parts) != 2 || parts["run_1"] != 3 {
 		t.Errorf("got %v, want 3 parts of run_1 and 1 of run_11", parts)
 	}
-	first := func(name string, at time.Time) bool { return name == "run_1" && !at.IsZero() }
+	first := func(name string, size uint64, at time.Time) bool { return size > 0 && name == "run_1" && !at.IsZero() }
 	if err := b.DropPayloads(ctx, first); err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func TestAReplicaThatLagsBehind(t *testing.T) {
 	}
 	natstest.Until(t, "the payload is listed, and dropped", func() bool { // a late replica lists no such payload
 		listed := false
-		err := b.DropPayloads(t.Context(), func(name string, _ time.Time) bool {
+		err := b.DropPayloads(t.Context(), func(name string, _ uint64, _ time.Time) bool {
 			listed = listed || name == "run_2.in"
 			return name == "run_2.in"
 		})

@@ -184,8 +184,9 @@ func digest(body []byte) string {
 	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
 }
 
-// DropPayloads removes the parts for which expired returns true, given the payload's name and the part's time.
-func (b *Store) DropPayloads(ctx context.Context, expired func(name string, at time.Time) bool) error {
+// DropPayloads removes the parts for which expired returns true, given the payload's name, and the part's size in bytes
+// and time.
+func (b *Store) DropPayloads(ctx context.Context, expired func(name string, size uint64, at time.Time) bool) error {
 	os, err := b.objects(ctx)
 	if err != nil {
 		return err
@@ -198,7 +199,7 @@ func (b *Store) DropPayloads(ctx context.Context, expired func(name string, at t
 	}
 	for _, i := range infos {
 		cut := strings.LastIndexByte(i.Name, '/')
-		if cut <= 0 || !expired(i.Name[:cut], i.ModTime) {
+		if cut <= 0 || !expired(i.Name[:cut], i.Size, i.ModTime) {
 			continue
 		}
 		if err := b.dropPart(ctx, i); err != nil {

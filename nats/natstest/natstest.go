@@ -156,7 +156,7 @@ func Load(little, full int) int {
 func Payloads(t testing.TB, b *bus.Bus) map[string]int {
 	t.Helper()
 	parts := map[string]int{}
-	err := b.DropPayloads(t.Context(), func(name string, _ time.Time) bool {
+	err := b.DropPayloads(t.Context(), func(name string, _ uint64, _ time.Time) bool {
 		parts[name]++
 		return false
 	})

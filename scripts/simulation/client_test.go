@@ -457,7 +457,9 @@ func (c *client) GetPart(ctx context.Context, name string, n int) ([]byte, error
 func (c *client) DropPayload(context.Context, string) error { return nil }
 
 // DropPayloads is bus.Store's.
-func (c *client) DropPayloads(context.Context, func(string, time.Time) bool) error { return nil }
+func (c *client) DropPayloads(context.Context, func(string, uint64, time.Time) bool) error {
+	return nil
+}
 
 // CheckStorage is bus.Conn's.
 func (c *client) CheckStorage(context.Context) error { return nil }

@@ -327,7 +327,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		}{h, c.leases}})
 	retained := &retention.Controller{Log: log, Keep: keptRuns, Old: retentionTime, Reported: retentionTime / 2,
 		Stream: careful, History: h, Valid: c.keys.Valid,
-		Payloads: &retention.Payloads{Log: log, Stream: careful, History: h, Short: (&payload.Room{}).Short}}
+		Payloads: &retention.Payloads{Log: log, Stream: careful, History: h, Room: &payload.Room{}}}
 	evidence := struct {
 		*client
 		*lease.Heartbeats

@@ -31,12 +31,13 @@ type Row struct {
 // Table has a row for each resource that owners share. The document on security is made from it.
 var Table = []Row{
 	{
-		Resource: "payloads", Counted: "bytes over 256 KiB: parameters and results that records name",
+		Resource: "payloads", Counted: "bytes over 256 KiB: parameters, results, states of conversations",
 		Whose: []Owner{Token, Tree},
 		Share: "as many as are free of nine tenths of the object store's `max_bytes`; a tree half of its token's",
 		Kept:  "as much as each other token has; a tenth for results; end records are in `RUNS`",
 		Told:  "429 `payload_share`; 503 `payloads_full` when others have all; small runs are accepted",
-		Tests: []string{"coordinator/serve.TestPayloadsDoNotStopAllWrites", "coordinator/payload.TestRoom",
+		Tests: []string{"coordinator/serve.TestPayloadsDoNotStopAllWrites",
+			"coordinator/serve.TestResultsThatNoRecordNames", "coordinator/payload.TestRoom",
 			"nats/bus.TestAFullObjectStoreRefusesOnlyItsOwn"},
 	},
 	{

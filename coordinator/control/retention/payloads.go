@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type Payloads struct {
 	Log    *slog.Logger
 	Stream interface {
-		DropPayloads(ctx context.Context, gone func(name string, at time.Time) bool) error
+		DropPayloads(ctx context.Context, gone func(name string, size uint64, at time.Time) bool) error
 		DropPayload(ctx context.Context, name string) error
 	}
 	History interface {
@@ -29,7 +30,10 @@ type Payloads struct {
 		ExcessInputs(short func(all, caller int64) bool) []projection.EndedInput
 		ForgetInputs(seq uint64, kept func(name string) bool)
 	}
-	Short func(all, caller int64) bool // a caller's payloads have to make room
+	Room interface {
+		Short(all, caller int64) bool // a caller's payloads have to make room
+		Listed(sizes map[string]int64, began time.Time)
+	}
 }
 
 // Sweep removes payloads that no run names: of truncated history, of abandoned attempts, of requests that failed
@@ -37,9 +41,9 @@ type Payloads struct {
 // removed while it is not confirmed.
 func (r *Payloads) Sweep(ctx context.Context, old time.Time) {
 	bound := sync.OnceValue(r.History.StatePointers)
-	seq, kept := r.History.Seq(), map[string]bool{}
-	err := r.Stream.DropPayloads(ctx, func(name string, at time.Time) bool {
-		kept[name] = true
+	seq, began, kept := r.History.Seq(), time.Now(), map[string]int64{}
+	err := r.Stream.DropPayloads(ctx, func(name string, size uint64, at time.Time) bool {
+		kept[name] += int64(size)
 		if !at.Before(old) || !r.History.Confirmed() {
 			return false
 		}
@@ -49,22 +53,23 @@ func (r *Payloads) Sweep(ctx context.Context, old time.Time) {
 		}
 		id := runnerapi.RunOfPayload(name)
 		_, open := r.History.Active(id)
-		named := r.History.Ended(id) && r.History.NamesPayload(id, name)
-		return !open && !named && !r.History.IsReserved(id) && r.History.Confirmed()
+		open = open && !strings.HasSuffix(name, ".in") // its records name the input that it has
+		return !open && !r.History.NamesPayload(id, name) && !r.History.IsReserved(id) && r.History.Confirmed()
 	})
 	if err != nil {
 		r.Log.Warn("unused payloads not removed, retrying", "err", err)
 		return
 	}
 	if r.History.Confirmed() { // another coordinator may have removed inputs, or this one before its start
-		r.History.ForgetInputs(seq, func(name string) bool { return kept[name] })
+		r.History.ForgetInputs(seq, func(name string) bool { return kept[name] > 0 })
+		r.Room.Listed(kept, began)
 	}
 }
 
 // dropInputs removes inputs of ended runs before their runs, where their callers' payloads have to make room. Several
 // coordinators may do this at once.
 func (r *Payloads) dropInputs(ctx context.Context) {
-	inputs, bytes, gone := r.History.ExcessInputs(r.Short), int64(0), map[string]bool{}
+	inputs, bytes, gone := r.History.ExcessInputs(r.Room.Short), int64(0), map[string]bool{}
 	if len(inputs) == 0 {
 		return
 	}

@@ -47,7 +47,7 @@ func (r *Controller) Reconcile(ctx context.Context) error {
 	r.Truncate(ctx, Step)
 	r.Payloads.dropInputs(ctx)
 	r.dropForeign(ctx)
-	if time.Since(r.sweptAt) > time.Hour {
+	if time.Since(r.sweptAt) > time.Hour && r.History.Confirmed() {
 		r.sweptAt = time.Now()
 		r.Payloads.Sweep(ctx, r.sweptAt.Add(-time.Hour))
 	}

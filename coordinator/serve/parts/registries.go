@@ -113,7 +113,7 @@ func wireRetention(c *Coordinator) {
 		Stream:   c.guarded,
 		History:  c.History,
 		Valid:    c.keys.Valid,
-		Payloads: &retention.Payloads{Log: c.log, Stream: c.guarded, History: c.History, Short: c.payloads.Short},
+		Payloads: &retention.Payloads{Log: c.log, Stream: c.guarded, History: c.History, Room: c.payloads},
 	}
 	c.room = &retention.CapacityGuard{Log: c.log, Stream: c.bus, History: c.History}
 }

@@ -111,16 +111,19 @@ func TestUnreferencedPayloadsAreDeleted(t *testing.T) {
 	finish(t, c, claim(t, c, old.RunID, r))
 	finish(t, c, claim(t, c, newer.RunID, r))
 	open := submit(t, c, big(), "")
-	if err := c.bus.PutPart(t.Context(), run.NewID()+".in", 0, []byte("never stored")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{run.NewID() + ".in", open.RunID + ".other.in"} {
+		if err := c.bus.PutPart(t.Context(), name, 0, []byte("never stored")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.retained.Truncate(t.Context(), retention.Step)
 	c.retained.Payloads.Sweep(t.Context(), time.Now().Add(-time.Hour))
-	if all := payloads(t, c.bus); len(all) != 4 {
+	if all := natstest.Payloads(t, c.bus); len(all) != 5 {
 		t.Errorf("what is young may be about to be named; left are %v", all)
 	}
 	c.retained.Payloads.Sweep(t.Context(), time.Now().Add(time.Second))
-	if all := payloads(t, c.bus); len(all) != 2 || all[newer.RunID] == 0 || all[open.RunID] == 0 {
+	if all := payloads(t, c.bus); len(natstest.Payloads(t, c.bus)) != 2 || all[newer.RunID] == 0 ||
+		all[open.RunID] == 0 {
 		t.Errorf("left are %v", all)
 	}
 }
