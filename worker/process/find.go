@@ -165,8 +165,9 @@ func interpreter(path string) string {
 	defer f.Close()
 	line, _ := bufio.NewReaderSize(f, 256).ReadSlice('\n')
 	if rest, ok := strings.CutPrefix(string(line), "#!"); ok {
-		if words := strings.Fields(rest); len(words) > 0 {
-			return words[0]
+		rest = strings.Trim(rest, " \t\n") // a carriage return belongs to the name
+		if name := rest[:max(0, strings.IndexAny(rest+" ", " \t"))]; name != "" {
+			return name
 		}
 	}
 	binary, err := elf.NewFile(f)

@@ -181,8 +181,8 @@ func TestStartErrors(t *testing.T) {
 // matter: others can start the program.
 func TestAFolderThatComesAndGoes(t *testing.T) {
 	dir := t.TempDir()
-	script, lost := filepath.Join(dir, "script"), filepath.Join(dir, "lost")
-	for path, text := range map[string]string{script: "#!/bin/sh\n", lost: "#!/no/such/shell\n"} {
+	script, lost, dos := filepath.Join(dir, "script"), filepath.Join(dir, "lost"), filepath.Join(dir, "dos")
+	for path, text := range map[string]string{script: "#!/bin/sh\n", lost: "#!/no/such/shell\n", dos: "#!/bin/sh\r\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -196,6 +196,7 @@ func TestAFolderThatComesAndGoes(t *testing.T) {
 		{script, dir, syscall.EACCES, true},
 		{"/bin/sh", dir, syscall.ENOTDIR, true},
 		{lost, dir, syscall.ENOENT, false},
+		{dos, dir, syscall.ENOENT, false},
 		{script, "", syscall.ENOENT, false},
 		{script, dir, syscall.EAGAIN, false},
 	} {
