@@ -61,7 +61,10 @@ func (r *Payloads) Sweep(ctx context.Context, old time.Time) {
 		return
 	}
 	if r.History.Confirmed() { // another coordinator may have removed inputs, or this one before its start
-		r.History.ForgetInputs(seq, func(name string) bool { return kept[name] > 0 })
+		r.History.ForgetInputs(seq, func(name string) bool {
+			_, there := kept[name]
+			return there
+		})
 		r.Room.Listed(kept, began)
 	}
 }
