@@ -241,11 +241,13 @@ func TestAPrefixOfASessionAndItsRun(t *testing.T) {
 	}
 }
 
-// beginning writes a prefix of what begins a session under its caller's own id.
-func (p *prefix) beginning(body string) run.Spec { return p.beginningAs(body, run.NewID(), "") }
+// beginning writes a prefix of what begins a session under its caller's own id, and what follows it.
+func (p *prefix) beginning(body string, following ...bus.Entry) run.Spec {
+	return p.beginningAs(body, run.NewID(), "", following...)
+}
 
 // beginningAs writes a prefix of what begins the session of a run with that id.
-func (p *prefix) beginningAs(body, id, hash string) run.Spec {
+func (p *prefix) beginningAs(body, id, hash string, following ...bus.Entry) run.Spec {
 	p.Helper()
 	plan, err := p.c.Check(p.Context(), []byte(body), "test")
 	if err != nil {
@@ -265,7 +267,7 @@ func (p *prefix) beginningAs(body, id, hash string) run.Spec {
 	if hash != "" {
 		together[0].ID = id
 	}
-	p.write(together, err)
+	p.write(together, err, following...)
 	return plan.Spec
 }
 
@@ -329,10 +331,14 @@ func TestALateEndRecordOfASessionWithoutItsRun(t *testing.T) {
 // What was deleted does not come back, although a program of an older version has left the session's record.
 func TestASessionsRecordOutlivesItsDeletion(t *testing.T) {
 	cuts(t, 2, func(t *testing.T, p prefix) {
-		p.k = 1
-		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`)
-		part := subject.Partition(spec.SessionID)
-		put(t, p.c.bus, subject.Deleted(part, spec.SessionID), run.Deleted{V: run.Version, At: time.Now()})
+		part := subject.Partition("ses_my-own")
+		raw, err := json.Marshal(run.Deleted{V: run.Version, At: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		// at once: a coordinator soon writes the run that the session's record carries
+		spec := p.beginning(`{"agent_name":"thinker","session_id":"ses_my-own","prompt":"think"}`,
+			bus.Entry{Subject: subject.Deleted(part, "ses_my-own"), Body: raw})
 		natstest.Until(t, "nothing is reserved", func() bool {
 			return p.c.History.WasDeleted(spec.SessionID) &&
 				len(p.c.History.Reservations()) == 0
