@@ -25,6 +25,7 @@ const Stream = "OBJ_" + subject.Payloads
 type Room struct {
 	Stream interface {
 		StreamState(ctx context.Context, stream string) (bus.State, error)
+		DropPayload(ctx context.Context, name string) error
 	}
 	History interface {
 		StoredBytes() int64
@@ -32,6 +33,8 @@ type Room struct {
 		SameTree(a, b string) bool
 		NamesPayload(id, name string) bool
 		Holder(id string) (caller, session string, ok bool)
+		Ended(id string) bool
+		ExecutorSessionID(session string) string
 	}
 	Wake func() // called after a refusal: room has to be made
 
@@ -70,8 +73,13 @@ func OwnerOf(s *run.Spec) Owner {
 	return o
 }
 
-// Reconcile reads how full the object store is.
+// Reconcile reads how full the object store is, and removes states that no session continues from.
 func (r *Room) Reconcile(ctx context.Context) error {
+	for _, name := range r.unbound() {
+		if r.Stream.DropPayload(ctx, name) == nil {
+			r.Forget(name)
+		}
+	}
 	s, err := r.Stream.StreamState(ctx, Stream)
 	if err != nil {
 		return nil // whoever writes gets the error
@@ -81,6 +89,25 @@ func (r *Room) Reconcile(ctx context.Context) error {
 	r.settle()
 	r.state, r.since = s, 0
 	return nil
+}
+
+// unboundFor is how long a state is kept at least that its session is not bound to.
+const unboundFor = 10 * time.Minute
+
+// unbound returns the states of ended runs that their sessions are not bound to. Only its own run binds one.
+func (r *Room) unbound() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, u := range r.unnamed {
+		if !u.state || time.Since(u.at) < unboundFor || !r.History.Ended(u.owner.Run) {
+			continue
+		}
+		pointer, _ := runnerapi.StatePointerOf(name)
+		if _, session, ok := r.History.Holder(u.owner.Run); ok && r.History.ExecutorSessionID(session) != pointer {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Listed tells what the store had after a list of it began: the sizes of payloads in bytes, by name. What no record

@@ -2,6 +2,7 @@ package payload
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,15 +17,21 @@ type store struct {
 	bytes, limit int64
 	stored       map[[2]string]int64 // by caller and session
 	named        map[string]bool     // payloads that records name
+	bound        string              // the pointer that every session is bound to
+	dropped      []string
 }
 
 func (s *store) StreamState(context.Context, string) (bus.State, error) {
 	return bus.State{Bytes: uint64(s.bytes), MaxBytes: s.limit}, nil
 }
-func (s *store) StoredBytes() int64        { return s.StoredBy("", "").All }
-func (s *store) SameTree(a, b string) bool { return a == b }
-func (s *store) NamesPayload(_, name string) bool {
-	return s.named[name]
+func (s *store) StoredBytes() int64               { return s.StoredBy("", "").All }
+func (s *store) SameTree(a, b string) bool        { return a == b }
+func (s *store) NamesPayload(_, name string) bool { return s.named[name] }
+func (s *store) Ended(id string) bool             { return id != "run_open" }
+func (s *store) ExecutorSessionID(string) string  { return s.bound }
+func (s *store) DropPayload(_ context.Context, name string) error {
+	s.dropped = append(s.dropped, name)
+	return nil
 }
 func (s *store) Holder(id string) (caller, session string, ok bool) {
 	return "me", "ses_" + id, id != "run_gone"
@@ -157,5 +164,26 @@ func TestWhatNoRecordNamesCountsToItsCaller(t *testing.T) {
 	r.Listed(map[string]int64{"run_4.x.in": 500 * mb}, time.Now().Add(2*time.Minute))
 	if err := send("me", 310); err != nil {
 		t.Errorf("after they went away: %v", err)
+	}
+}
+
+// TestStatesThatNobodyContinuesFrom: what the next turn has replaced goes after a while, whoever was to remove it.
+func TestStatesThatNobodyContinuesFrom(t *testing.T) {
+	s := &store{limit: 1 << 30, bound: "state:run_2.1"}
+	r := &Room{Stream: s, History: s}
+	sizes := map[string]int64{"run_open.1.state": 1, "run_1.1.state": 1, "run_1.1.0.state": 1, "run_2.1.state": 1,
+		"run_2.1.1.state": 1, "run_gone.1.state": 1, "run_3.1.out": 1}
+	for _, age := range []time.Duration{time.Minute, time.Hour} {
+		r.Listed(sizes, time.Now().Add(-age))
+		if err := r.Reconcile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if age == time.Minute && len(s.dropped) > 0 {
+			t.Errorf("removed at once: %q", s.dropped)
+		}
+		r = &Room{Stream: s, History: s}
+	}
+	if slices.Sort(s.dropped); !slices.Equal(s.dropped, []string{"run_1.1.0.state", "run_1.1.state"}) {
+		t.Errorf("removed are %q", s.dropped)
 	}
 }
