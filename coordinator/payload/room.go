@@ -4,6 +4,7 @@ package payload
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -41,17 +42,9 @@ type Room struct {
 	mu      sync.Mutex
 	state   bus.State // as last read
 	since   int64     // bytes admitted after that
-	unnamed map[string]upload
+	unnamed unnamed
 	refused int64 // bytes of the largest payload that was refused in the last minute
 	at      time.Time
-}
-
-// upload is a payload that is being stored, or that no record of the projection names.
-type upload struct {
-	owner Owner
-	bytes int64
-	at    time.Time // when a part of it was last admitted
-	state bool      // of a conversation: no record ever names it
 }
 
 // uploading is how long an upload may be without a next part. Then a list of the store tells whether it is there.
@@ -98,8 +91,8 @@ const unboundFor = 10 * time.Minute
 func (r *Room) unbound() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, u := range r.unnamed {
-		if !u.state || time.Since(u.at) < unboundFor || !r.History.Ended(u.owner.Run) {
+	for name, u := range r.unnamed.states {
+		if time.Since(u.at) < unboundFor || !r.History.Ended(u.owner.Run) {
 			continue
 		}
 		pointer, _ := runnerapi.StatePointerOf(name)
@@ -115,34 +108,22 @@ func (r *Room) unbound() (names []string) {
 func (r *Room) Listed(sizes map[string]int64, began time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, u := range r.unnamed {
-		if _, there := sizes[name]; !there && u.at.Before(began.Add(-uploading)) {
-			delete(r.unnamed, name)
-		}
-	}
+	before := began.Add(-uploading)
+	r.unnamed.missing(sizes, before)
 	for name, bytes := range sizes {
 		id := runnerapi.RunOfPayload(name)
-		u, known := r.unnamed[name]
+		u, known := r.unnamed.find(name)
 		caller, session, kept := r.History.Holder(id)
 		switch {
-		case known && u.at.Before(began.Add(-uploading)):
+		case known && u.at.Before(before):
 			u.bytes = bytes
 		case known || !kept || r.History.NamesPayload(id, name):
 			continue
 		default:
-			u = upload{owner: Owner{id, caller, session}, bytes: bytes, at: began}
+			u = upload{Owner{id, caller, session}, bytes, began}
 		}
-		r.note(name, u)
+		r.unnamed.put(name, u)
 	}
-}
-
-// note notes an upload. The caller holds mu.
-func (r *Room) note(name string, u upload) {
-	if r.unnamed == nil {
-		r.unnamed = map[string]upload{}
-	}
-	_, u.state = runnerapi.StatePointerOf(name)
-	r.unnamed[name] = u
 }
 
 // use is who uses how much of the room.
@@ -173,7 +154,7 @@ func (r *Room) Result(o Owner, name string, bytes int64) error {
 func (r *Room) Forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.unnamed, name)
+	r.unnamed.drop(name)
 }
 
 func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) int64,
@@ -181,8 +162,8 @@ func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) i
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limit := r.state.MaxBytes
-	before := r.unnamed[name].bytes
-	more := bytes - before
+	own, _ := r.unnamed.find(name)
+	more := bytes - own.bytes
 	if limit > 0 && more > 0 {
 		if err := r.check(o, name, bytes, part(limit), judge); err != nil {
 			if time.Since(r.at) > time.Minute {
@@ -195,32 +176,24 @@ func (r *Room) admit(o Owner, name string, bytes int64, part func(limit int64) i
 			return err
 		}
 	}
-	r.note(name, upload{owner: o, bytes: max(bytes, before), at: time.Now()})
+	r.unnamed.put(name, upload{o, max(bytes, own.bytes), time.Now()})
 	r.since += max(more, 0)
 	return nil
 }
 
 // check returns an error if a payload may not have so many bytes. The caller holds mu.
 func (r *Room) check(o Owner, name string, bytes, room int64, judge func(u use, bytes int64) error) error {
-	var unnamed, callers int64
 	r.settle()
-	for other, u := range r.unnamed {
-		if other == name {
-			continue
-		}
-		unnamed += u.bytes
-		if brief(u.owner.Caller) == brief(o.Caller) {
-			callers += u.bytes
-		}
-	}
+	own, _ := r.unnamed.find(name)
 	// What NATS has beside that was stored by other coordinators, or is of runs that are no longer kept.
-	all := max(r.History.StoredBytes()+unnamed, int64(r.state.Bytes)+r.since-r.unnamed[name].bytes)
+	all := max(r.History.StoredBytes()+r.unnamed.all, int64(r.state.Bytes)+r.since) - own.bytes
 	if 5*(all+bytes) <= room { // no share is less than that
 		return nil
 	}
 	stored := r.History.StoredBy(o.Caller, o.Session)
-	now := use{room: room, all: all, caller: stored.Caller + callers, tree: stored.Tree}
-	for other, u := range r.unnamed {
+	mine := stored.Caller + r.unnamed.of[brief(o.Caller)] - own.bytes
+	now := use{room: room, all: all, caller: mine, tree: stored.Tree}
+	for other, u := range r.unnamed.uploads {
 		if other != name && brief(u.owner.Caller) == brief(o.Caller) && r.History.SameTree(u.owner.Session, o.Session) {
 			now.tree += u.bytes
 		}
@@ -230,15 +203,12 @@ func (r *Room) check(o Owner, name string, bytes, room int64, judge func(u use, 
 
 // settle forgets what the projection counts. The caller holds mu.
 func (r *Room) settle() {
-	for name, u := range r.unnamed {
-		if !u.state && r.History.NamesPayload(u.owner.Run, name) {
-			delete(r.unnamed, name)
+	for name, u := range maps.Clone(r.unnamed.uploads) {
+		if r.History.NamesPayload(u.owner.Run, name) {
+			r.unnamed.drop(name)
 		}
 	}
 }
-
-// brief returns as much of a caller's hash as is kept with each run.
-func brief(caller string) string { return caller[:min(8, len(caller))] }
 
 // judge returns an error if bytes more are too many. A caller may have as much as is free, and a session tree half of
 // that.
@@ -290,17 +260,30 @@ func (u use) full(bytes int64) error {
 // retryAfter is when a refused payload may be sent again: inputs of ended runs may be removed meanwhile.
 const retryAfter = 30 * time.Second
 
-// Short reports whether a caller holds so much that the inputs of its ended runs have to go. That is more than three
-// quarters of what is free, or so much that it would be refused what was refused in the last minute.
-func (r *Room) Short(all, caller int64) bool {
+// Short returns what reports whether a caller holds so much that the inputs of its ended runs have to go. That is more
+// than three quarters of what is free, or so much that it would be refused what was refused in the last minute. It is
+// given what records name: by all, and by the caller. It takes no lock, for it is called under the projection's.
+func (r *Room) Short() func(caller string, all, of int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	room := inputRoom(r.state.MaxBytes)
-	all = max(all, int64(r.state.Bytes))
-	if room > 0 && time.Since(r.at) < time.Minute && !share.Free(room, all+r.refused, caller, r.refused) {
-		return true
+	r.settle()
+	room, refused, stored := inputRoom(r.state.MaxBytes), int64(0), int64(r.state.Bytes)
+	if time.Since(r.at) < time.Minute {
+		refused = r.refused
 	}
-	return room > 0 && caller > (room-all)/4*3
+	unnamed, mine := r.unnamed.all, maps.Clone(r.unnamed.of)
+	return func(caller string, all, of int64) bool {
+		of += mine[brief(caller)]
+		all = max(all+unnamed, stored)
+		return room > 0 && (refused > 0 && !share.Free(room, all+refused, of, refused) || of > (room-all)/4*3)
+	}
+}
+
+// Refused returns when a payload was refused last.
+func (r *Room) Refused() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at
 }
 
 // Full returns an error while no new run with large parameters is accepted, whoever sends it.

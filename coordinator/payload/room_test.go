@@ -148,6 +148,9 @@ func TestWhatNoRecordNamesCountsToItsCaller(t *testing.T) {
 	}
 	r.Listed(map[string]int64{"run_1.x.in": 100 * mb, "run_2.1.out": 100 * mb, "run_3.1.0.state": 100 * mb,
 		"run_4.x.in": 500 * mb, "run_gone.1.out": 500 * mb}, time.Now())
+	if short := r.Short(); !short("me", 200*mb, 150*mb) || short("other", 200*mb, 10*mb) {
+		t.Error("what no record names does not make its caller's inputs go, or makes others' go")
+	}
 	send := func(caller string, size int64) error {
 		return r.Input(Owner{"run_9", caller, "ses_9"}, "run_9.x.in", size*mb)
 	}

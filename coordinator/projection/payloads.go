@@ -144,22 +144,22 @@ type EndedInput struct {
 
 // ExcessInputs returns inputs of ended runs that have to make room. They are those of callers that are short, the
 // oldest first, as many as end that.
-func (x *Payloads) ExcessInputs(short func(all, caller int64) bool) []EndedInput {
+func (x *Payloads) ExcessInputs(short func(caller string, all, of int64) bool) []EndedInput {
 	return read(x.p, func(f *reducer) (out []EndedInput) {
 		all, of := f.payloads.bytes, map[string]int64{}
 		for _, s := range f.payloads.of {
 			of[s.Caller] += s.In + s.Out
 		}
 		over := false
-		for _, n := range of {
-			over = over || short(all, n)
+		for caller, n := range of {
+			over = over || short(caller, all, n)
 		}
 		if !over {
 			return nil
 		}
 		for _, r := range f.order {
 			s := f.payloads.of[r]
-			if s == nil || r.live != nil || s.Input == "" || !short(all, of[s.Caller]) {
+			if s == nil || r.live != nil || s.Input == "" || !short(s.Caller, all, of[s.Caller]) {
 				continue
 			}
 			out = append(out, EndedInput{r.runID(), s.Input, s.In})

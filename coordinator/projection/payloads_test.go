@@ -42,14 +42,14 @@ func TestStoredBytesFollowTheRecords(t *testing.T) {
 	if !x.SameTree("ses_below", "ses_top") || x.SameTree("ses_below", "ses_b") {
 		t.Error("trees are mixed up")
 	}
-	if all := x.ExcessInputs(func(int64, int64) bool { return true }); len(all) != 0 {
+	if all := x.ExcessInputs(func(string, int64, int64) bool { return true }); len(all) != 0 {
 		t.Errorf("inputs of open runs may go: %+v", all)
 	}
 	unlink(f.tables, ended)
-	if all := x.ExcessInputs(func(_, caller int64) bool { return caller > 500 }); len(all) != 0 {
+	if all := x.ExcessInputs(func(_ string, _, of int64) bool { return of > 500 }); len(all) != 0 {
 		t.Errorf("who holds little loses %+v", all)
 	}
-	all := x.ExcessInputs(func(_, caller int64) bool { return caller == 130 })
+	all := x.ExcessInputs(func(_ string, _, of int64) bool { return of == 130 })
 	if len(all) != 1 || all[0] != (EndedInput{"run_below", "run_below.x.in", 20}) {
 		t.Errorf("what may go: %+v", all)
 	}

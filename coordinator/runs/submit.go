@@ -33,9 +33,8 @@ type Service struct {
 }
 
 // Submit checks a request and stores its run with one write, or two records in one batch where the caller chose the
-// session's id. A refused request leaves nothing behind, but for
-// what withdraw leaves. A request that NATS did not answer may still be stored. key is
-// the caller's idempotency key, scope is whose key it is.
+// session's id. A refused request leaves nothing behind, but for what withdraw leaves. A request that NATS did not
+// answer may still be stored. key is the caller's idempotency key, scope is whose key it is.
 func (r *Service) Submit(ctx context.Context, body []byte, scope, key string) (Accepted, error) {
 	if len(key) > maxKey {
 		return Accepted{}, errKeyTooLong()

@@ -18,7 +18,7 @@ const (
 	foreignTime = 20 * time.Second
 )
 
-// dropForeign purges records under the key of no attempt. Anybody with a worker's credential can write them, and RUNS
+// dropForeign purges records under the key of no attempt, or in another partition than the session's. Anybody with a worker's credential can write them, and RUNS
 // has room for a bounded number of records. Late records of an attempt stay: they show what was refused.
 func (r *Controller) dropForeign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, foreignTime)
@@ -47,7 +47,7 @@ func (r *Controller) dropForeign(ctx context.Context) {
 		}
 	}
 	if n := dropped.Load(); n > 0 {
-		r.Log.Warn("purged records under the key of no attempt; somebody with a worker's credential wrote them",
+		r.Log.Warn("purged records that belong to no attempt; somebody with a worker's credential wrote them",
 			"records", n)
 	}
 	if err != nil && ctx.Err() == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,11 +26,12 @@ type Payloads struct {
 		Ended(id string) bool
 		IsReserved(id string) bool
 		NamesPayload(id, name string) bool
-		ExcessInputs(short func(all, caller int64) bool) []projection.EndedInput
+		ExcessInputs(short func(caller string, all, of int64) bool) []projection.EndedInput
 		ForgetInputs(seq uint64, kept func(name string) bool)
 	}
 	Room interface {
-		Short(all, caller int64) bool // a caller's payloads have to make room
+		Short() func(caller string, all, of int64) bool // a caller's payloads have to make room
+		Refused() time.Time                             // when a payload was refused last
 		Listed(sizes map[string]int64, began time.Time)
 	}
 }
@@ -39,11 +39,10 @@ type Payloads struct {
 // Sweep removes payloads that no run names: of truncated history, of abandoned attempts, of requests that failed
 // half-way. Younger payloads may be about to be named. A projection that is being rebuilt knows nothing, so nothing is
 // removed while it is not confirmed.
-func (r *Payloads) Sweep(ctx context.Context, old time.Time) {
+func (r *Payloads) Sweep(ctx context.Context, old time.Time) (listed bool) {
 	bound := sync.OnceValue(r.History.StatePointers)
 	seq, began, kept := r.History.Seq(), time.Now(), map[string]int64{}
-	err := r.Stream.DropPayloads(ctx, func(name string, size uint64, at time.Time) bool {
-		kept[name] += int64(size)
+	unused := func(name string, at time.Time) bool {
 		if !at.Before(old) || !r.History.Confirmed() {
 			return false
 		}
@@ -53,12 +52,18 @@ func (r *Payloads) Sweep(ctx context.Context, old time.Time) {
 		}
 		id := runnerapi.RunOfPayload(name)
 		_, open := r.History.Active(id)
-		open = open && !strings.HasSuffix(name, ".in") // its records name the input that it has
 		return !open && !r.History.NamesPayload(id, name) && !r.History.IsReserved(id) && r.History.Confirmed()
+	}
+	err := r.Stream.DropPayloads(ctx, func(name string, size uint64, at time.Time) bool {
+		if unused(name, at) {
+			return true
+		}
+		kept[name] += int64(size)
+		return false
 	})
 	if err != nil {
 		r.Log.Warn("unused payloads not removed, retrying", "err", err)
-		return
+		return false
 	}
 	if r.History.Confirmed() { // another coordinator may have removed inputs, or this one before its start
 		r.History.ForgetInputs(seq, func(name string) bool {
@@ -67,12 +72,13 @@ func (r *Payloads) Sweep(ctx context.Context, old time.Time) {
 		})
 		r.Room.Listed(kept, began)
 	}
+	return true
 }
 
 // dropInputs removes inputs of ended runs before their runs, where their callers' payloads have to make room. Several
 // coordinators may do this at once.
 func (r *Payloads) dropInputs(ctx context.Context) {
-	inputs, bytes, gone := r.History.ExcessInputs(r.Room.Short), int64(0), map[string]bool{}
+	inputs, bytes, gone := r.History.ExcessInputs(r.Room.Short()), int64(0), map[string]bool{}
 	if len(inputs) == 0 {
 		return
 	}

@@ -42,14 +42,20 @@ type Controller struct {
 	sweptAt time.Time // time of the last sweep of payloads
 }
 
+// relist is how soon payloads are listed again after one was refused: what was counted may have gone since.
+const relist = 5 * time.Minute
+
 // Reconcile truncates history. Once an hour it also lists all payloads and removes unused ones.
 func (r *Controller) Reconcile(ctx context.Context) error {
 	r.Truncate(ctx, Step)
 	r.Payloads.dropInputs(ctx)
 	r.dropForeign(ctx)
-	if time.Since(r.sweptAt) > time.Hour && r.History.Confirmed() {
+	refused := r.Payloads.Room.Refused().After(r.sweptAt) && time.Since(r.sweptAt) > relist
+	if (refused || time.Since(r.sweptAt) > time.Hour) && r.History.Confirmed() {
 		r.sweptAt = time.Now()
-		r.Payloads.Sweep(ctx, r.sweptAt.Add(-time.Hour))
+		if !r.Payloads.Sweep(ctx, r.sweptAt.Add(-time.Hour)) {
+			r.sweptAt = r.sweptAt.Add(relist - time.Hour)
+		}
 	}
 	return nil
 }

