@@ -18,8 +18,9 @@ const (
 	foreignTime = 20 * time.Second
 )
 
-// dropForeign purges records under the key of no attempt, or in another partition than the session's. Anybody with a worker's credential can write them, and RUNS
-// has room for a bounded number of records. Late records of an attempt stay: they show what was refused.
+// dropForeign purges records under the key of no attempt, or in another partition than the session's. Anybody with a
+// worker's credential can write them, and RUNS has room for a bounded number of records. Late records of an attempt
+// stay: they show what was refused.
 func (r *Controller) dropForeign(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, foreignTime)
 	defer cancel()
