@@ -36,6 +36,7 @@ type Room struct {
 		Holder(id string) (caller, session string, ok bool)
 		Ended(id string) bool
 		ExecutorSessionID(session string) string
+		Confirmed() bool
 	}
 	Wake func() // called after a refusal: room has to be made
 
@@ -87,12 +88,13 @@ func (r *Room) Reconcile(ctx context.Context) error {
 // unboundFor is how long a state is kept at least that its session is not bound to.
 const unboundFor = 10 * time.Minute
 
-// unbound returns the states of ended runs that their sessions are not bound to. Only its own run binds one.
+// unbound returns the states of ended runs that their sessions are not bound to. Only its own run binds one. There are
+// none while the history is not confirmed: the record that binds one may be lost.
 func (r *Room) unbound() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, u := range r.unnamed.states {
-		if time.Since(u.at) < unboundFor || !r.History.Ended(u.owner.Run) {
+		if time.Since(u.at) < unboundFor || !r.History.Ended(u.owner.Run) || !r.History.Confirmed() {
 			continue
 		}
 		pointer, _ := runnerapi.StatePointerOf(name)

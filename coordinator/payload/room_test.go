@@ -19,6 +19,7 @@ type store struct {
 	named        map[string]bool     // payloads that records name
 	bound        string              // the pointer that every session is bound to
 	dropped      []string
+	damaged      bool
 }
 
 func (s *store) StreamState(context.Context, string) (bus.State, error) {
@@ -28,6 +29,7 @@ func (s *store) StoredBytes() int64               { return s.StoredBy("", "").Al
 func (s *store) SameTree(a, b string) bool        { return a == b }
 func (s *store) NamesPayload(_, name string) bool { return s.named[name] }
 func (s *store) Ended(id string) bool             { return id != "run_open" }
+func (s *store) Confirmed() bool                  { return !s.damaged }
 func (s *store) ExecutorSessionID(string) string  { return s.bound }
 func (s *store) DropPayload(_ context.Context, name string) error {
 	s.dropped = append(s.dropped, name)
@@ -176,13 +178,14 @@ func TestStatesThatNobodyContinuesFrom(t *testing.T) {
 	r := &Room{Stream: s, History: s}
 	sizes := map[string]int64{"run_open.1.state": 1, "run_1.1.state": 1, "run_1.1.0.state": 1, "run_2.1.state": 1,
 		"run_2.1.1.state": 1, "run_gone.1.state": 1, "run_3.1.out": 1}
-	for _, age := range []time.Duration{time.Minute, time.Hour} {
+	for i, age := range []time.Duration{time.Minute, time.Hour, time.Hour} {
+		s.damaged = i == 1
 		r.Listed(sizes, time.Now().Add(-age))
 		if err := r.Reconcile(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if age == time.Minute && len(s.dropped) > 0 {
-			t.Errorf("removed at once: %q", s.dropped)
+		if i < 2 && len(s.dropped) > 0 {
+			t.Errorf("removed at once, or from a damaged history: %q", s.dropped)
 		}
 		r = &Room{Stream: s, History: s}
 	}
