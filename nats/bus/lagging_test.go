@@ -32,6 +32,21 @@ func lagging(t *testing.T, c *natstest.ClusterProcs) (b *bus.Bus, lags *atomic.B
 	if err != nil {
 		t.Fatal(err)
 	}
+	url := renaming(t, c.Servers[0].URL(), lags, "$JS.API.DIRECT.GET.", "$XX.API.DIRECT.GET.")
+	nc, err := bus.Connect(t.Context(), url, t.Name(), natstest.Log(t))
+	if err == nil {
+		t.Cleanup(nc.Close)
+		b, err = bus.Open(nc, bus.Config{Replicas: len(c.Servers), Log: natstest.Log(t)})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, lags, answers
+}
+
+// renaming returns the URL of a proxy that renames subjects of requests while on. Both names are of the same length.
+func renaming(t *testing.T, to string, on *atomic.Bool, from, with string) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +58,7 @@ func lagging(t *testing.T, c *natstest.ClusterProcs) (b *bus.Bus, lags *atomic.B
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", strings.TrimPrefix(c.Servers[0].URL(), "nats://"))
+			server, err := net.Dial("tcp", strings.TrimPrefix(to, "nats://"))
 			if err != nil {
 				client.Close()
 				continue
@@ -57,8 +72,8 @@ func lagging(t *testing.T, c *natstest.ClusterProcs) (b *bus.Bus, lags *atomic.B
 				for buffer := make([]byte, 64<<10); ; {
 					n, err := client.Read(buffer)
 					sent := buffer[:n]
-					if lags.Load() {
-						sent = bytes.ReplaceAll(sent, []byte("$JS.API.DIRECT.GET."), []byte("$XX.API.DIRECT.GET."))
+					if on.Load() {
+						sent = bytes.ReplaceAll(sent, []byte(from), []byte(with))
 					}
 					if _, failed := server.Write(sent); err != nil || failed != nil {
 						return
@@ -67,15 +82,39 @@ func lagging(t *testing.T, c *natstest.ClusterProcs) (b *bus.Bus, lags *atomic.B
 			}()
 		}
 	}()
-	nc, err := bus.Connect(t.Context(), "nats://"+l.Addr().String(), t.Name(), natstest.Log(t))
-	if err == nil {
-		t.Cleanup(nc.Close)
-		b, err = bus.Open(nc, bus.Config{Replicas: len(c.Servers), Log: natstest.Log(t)})
-	}
+	return "nats://" + l.Addr().String()
+}
+
+// TestAStreamThatAServerDoesNotKnowYet: another coordinator has just created it, and its leader answers "not found".
+func TestAStreamThatAServerDoesNotKnowYet(t *testing.T) {
+	t.Parallel()
+	s := natstest.Server(t, natstest.Listen("127.0.0.1:0"))
+	var on atomic.Bool
+	var asked atomic.Int64
+	on.Store(true)
+	_, err := natstest.Conn(t, s).Subscribe("$XX.API.STREAM.INFO.INBOX", func(m *nats.Msg) {
+		if asked.Add(1) == 3 {
+			on.Store(false)
+		}
+		m.Respond([]byte(`{"type":"io.nats.jetstream.api.v1.stream_info_response",` +
+			`"error":{"code":404,"err_code":10059,"description":"stream not found"}}`))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b, lags, answers
+	url := renaming(t, s.URL(), &on, "$JS.API.STREAM.INFO.INBOX", "$XX.API.STREAM.INFO.INBOX")
+	nc, err := bus.Connect(t.Context(), url, t.Name(), natstest.Log(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	b, err := bus.Open(nc, bus.Config{Log: natstest.Log(t)})
+	if err == nil {
+		err = b.Setup(t.Context())
+	}
+	if err != nil || asked.Load() < 3 {
+		t.Errorf("%v, after %d answers", err, asked.Load())
+	}
 }
 
 // A replica answers also while it has yet to catch up. Only the leader may answer that a record does not exist.

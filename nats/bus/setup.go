@@ -156,7 +156,9 @@ func (b *setup) try(ctx context.Context, what string, step func(context.Context)
 			"is reserved by other streams, or its disk is full; make space or raise max_file_store, and restart NATS"
 		return fault.Wrap(fault.Unavailable, "", message, err).After(5 * time.Second)
 	}
-	if errorCode(err) == codeNoPeers && strings.Contains(err.Error(), "offline") {
+	// A server of a cluster may not know yet what another coordinator has just created.
+	if errorCode(err) == codeNoPeers && strings.Contains(err.Error(), "offline") ||
+		errors.Is(err, jetstream.ErrStreamNotFound) {
 		return unavailable(wrap(what, err))
 	}
 	return asFault(connected, wrap(what, err))
