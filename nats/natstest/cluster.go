@@ -17,6 +17,10 @@ type ClusterProcs struct {
 	t       testing.TB
 }
 
+// roomy is the space of a cluster's server, without MaxStore. The streams' limits follow from it. This machine's disk
+// would give another one each time, and it is not reserved there.
+const roomy = 64 << 30
+
 // Cluster starts a cluster that ends with the test, and waits until it has JetStream.
 func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
 	t.Helper()
@@ -26,7 +30,7 @@ func Cluster(t testing.TB, opts ...Option) *ClusterProcs {
 		routes = append(routes, FreeAddr(t))
 	}
 	for i := range c.Servers {
-		p := process(t, opts)
+		p := process(t, append([]Option{MaxStore(roomy)}, opts...))
 		p.c.Name, p.c.ClusterListen, p.c.Routes = fmt.Sprintf("n%d", i+1), routes[i], routes
 		t.Cleanup(func() { // a clean shutdown would take a second each
 			if p.cmd != nil {
