@@ -29,7 +29,7 @@ func TestModulesOfUp(t *testing.T) {
 	for _, m := range have {
 		if !slices.Contains(known, m) {
 			t.Errorf("what scripts/up compiles has gained the module %s: who needs it? If it is worth it, add it "+
-				"to testdata/modules-of-up, and its cost to the build budget in performance.md", m)
+				"to testdata/modules-of-up", m)
 		}
 	}
 	for _, m := range known {

@@ -9,8 +9,8 @@ import (
 	"ao/nats/subject"
 )
 
-// Costs of the steps in microseconds of CPU time. Their sums per run are those measured by scripts/bench for 128
-// callers (shared/docs/performance.md): NATS 103, coordinator 113, worker 49, and the callers' own share.
+// Costs of the steps in microseconds of CPU time. Their sums per run are what scripts/bench measured for 128 callers in
+// the best hour seen. NATS took 103, coordinator 113, worker 49, and the callers their own share.
 const (
 	natsAppendCost = 22.0 // three of them
 	natsDeliver    = 9.0  // to a worker, and of each record to each coordinator that projects it

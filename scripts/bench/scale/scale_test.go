@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCalibration: for one machine with two cores the simulation matches scripts/bench (shared/docs/performance.md)
-// within 25%. Larger simulations rest on this.
+// TestCalibration: for one machine with two cores the simulation matches scripts/bench, in the best hour seen, within
+// 25%. Larger simulations rest on this.
 func TestCalibration(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
