@@ -2,7 +2,7 @@
 // The sources stay as they are: the compiler gets an overlay. Run it in the repository's root:
 //
 //	go run ./scripts/mutations          # prints the table
-//	go run ./scripts/mutations -write   # writes it into shared/docs/reliability.md
+//	go run ./scripts/mutations -write   # writes it into scripts/mutations/README.md
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // page has the table between two lines.
 const (
-	page  = "shared/docs/reliability.md"
+	page  = "scripts/mutations/README.md"
 	begin = "<!-- mutations -->\n"
 	end   = "<!-- /mutations -->\n"
 )
