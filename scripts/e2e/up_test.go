@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"ao/nats/natstest"
@@ -14,11 +17,8 @@ import (
 // 'ao agents new' makes work at once, and examples that were damaged are whole again after a restart.
 func TestAoUp(t *testing.T) {
 	t.Parallel()
-	programs, dir, addr := t.TempDir(), t.TempDir(), natstest.FreeAddr(t)
-	buildProgram(t, programs, "./scripts/allinone/ao")
-	if err := os.Rename(filepath.Join(programs, "ao"), filepath.Join(bin, "ao-with-up")); err != nil {
-		t.Fatal(err)
-	}
+	buildAoWithUp(t)
+	dir, addr := t.TempDir(), natstest.FreeAddr(t)
 	s := &stack{t: t, dir: dir, url: "http://" + addr}
 	s.env = []string{"AO_URL=" + s.url, "AO_HTTP_ADDR=" + addr, "AO_NATS_LISTEN=none", "AO_DATA_DIR=", "AO_PROFILES=",
 		"AO_PROFILES_DIR=", "AO_NATS_URL="}
@@ -60,9 +60,96 @@ func TestAoUp(t *testing.T) {
 	if code := p.ends(s); code != 0 {
 		t.Errorf("it ended with %d: %s", code, p.log.String())
 	}
-	if _, errs, code := s.exec("ao", "", nil, "up"); code != 1 || !strings.Contains(errs, "contains no servers") {
-		t.Errorf("an ao without servers: %d %s", code, errs)
+	for _, server := range []string{"up", "worker"} {
+		_, errs, code := s.exec("ao", "", nil, server)
+		if code != 1 || !strings.Contains(errs, "contains no servers") {
+			t.Errorf("%s of an ao without servers: %d %s", server, code, errs)
+		}
 	}
+}
+
+// aoWithUp builds ao with servers once; it is ao-with-up in bin.
+var aoWithUp sync.Mutex
+
+func buildAoWithUp(t *testing.T) {
+	t.Helper()
+	aoWithUp.Lock()
+	defer aoWithUp.Unlock()
+	at := filepath.Join(bin, "ao-with-up")
+	if _, err := os.Stat(at); err == nil {
+		return
+	}
+	programs := t.TempDir()
+	buildProgram(t, programs, "./scripts/allinone/ao")
+	if err := os.Rename(filepath.Join(programs, "ao"), at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAoWorker: a worker beside 'ao up', started as the dashboard says, is a runner of its own. So is a second one. The
+// profiles are those of a checkout, or the examples.
+func TestAoWorker(t *testing.T) {
+	t.Parallel()
+	buildAoWithUp(t)
+	dir, addr, nats := t.TempDir(), natstest.FreeAddr(t), natstest.FreeAddr(t)
+	s := &stack{t: t, dir: dir, url: "http://" + addr}
+	s.env = []string{"AO_URL=" + s.url, "AO_HTTP_ADDR=" + addr, "AO_NATS_LISTEN=" + nats, "AO_DATA_DIR=",
+		"AO_PROFILES=", "AO_PROFILES_DIR=", "AO_NATS_URL=", "AO_HOSTNAME="}
+	launch(t, "ao-with-up", dir, s.env, "up")
+	s.until("it is ready", func() bool { return s.get("/ready").code == 200 })
+	worker := func(dir string, args ...string) (host string) {
+		known := s.onlineHosts()
+		launch(t, "ao-with-up", dir, s.env, append([]string{"worker", "--nats-url", "nats://" + nats}, args...)...)
+		s.until("the worker is a runner of its own", func() bool {
+			for _, h := range s.onlineHosts() {
+				if !slices.Contains(known, h) {
+					host = h
+				}
+			}
+			return host != ""
+		})
+		return host
+	}
+	here, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if host := worker(dir, "-x", "test"); !strings.HasPrefix(host, here+"-") {
+			t.Errorf("the worker is called %s", host)
+		}
+	}
+	empty := t.TempDir()
+	host := worker(empty, "--project-dir", dir)
+	s.has(s.post("/runs", `{"agent_name":"hello","mode":"sync","additional_demands":{"hostname":"`+host+`"}}`), 200,
+		`"completed"`)
+	s.private(".ao")
+	checkout := t.TempDir()
+	profiles := stack{t: t, dir: checkout}
+	profiles.write("worker/profiles/mine.json", `{"type":"autonomous","command":"ao-test-exec"}`)
+	host = worker(checkout, "-x", "mine")
+	s.has(s.post("/runs", `{"agent_name":"summarizer","prompt":"x","mode":"sync","additional_demands":{"hostname":"`+
+		host+`","executor_profile":"mine"}}`), 200, `"completed"`)
+	if _, err := os.Stat(filepath.Join(checkout, ".ao")); err == nil {
+		t.Error("a worker in a checkout has written the examples")
+	}
+}
+
+// onlineHosts returns the hostnames of online runners.
+func (s *stack) onlineHosts() (hosts []string) {
+	s.t.Helper()
+	var list struct {
+		Runners []struct{ Status, Hostname string }
+	}
+	if err := json.Unmarshal([]byte(s.get("/runners").text), &list); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, r := range list.Runners {
+		if r.Status == "online" {
+			hosts = append(hosts, r.Hostname)
+		}
+	}
+	return hosts
 }
 
 // private checks that only the owner can read what is in a folder. What NATS itself writes is in a private folder.

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 
-	coordinator "ao/coordinator/serve"
 	"ao/shared/config"
 	"ao/worker/agents"
 	"ao/worker/profiles"
@@ -24,26 +23,28 @@ func Embedded() {
 	}
 }
 
-// useShipped writes the example agents and profiles into the data folder, as they are laid out in the repository, and
-// uses them.
-func useShipped(c *coordinator.Config, w *worker.Config) error {
-	if err := config.PrivateDir(c.NATS.DataDir); err != nil {
+// useShipped writes the example agents and profiles into a data folder, as they are laid out in the repository, and has
+// the worker use them.
+func useShipped(data string, w *worker.Config) error {
+	if err := config.PrivateDir(data); err != nil {
 		return err
 	}
-	dir := filepath.Join(c.NATS.DataDir, "worker")
 	for name, files := range map[string]fs.FS{"agents": agents.Files, "profiles": profiles.Files} {
-		if err := write(files, filepath.Join(dir, name)); err != nil {
+		if err := write(files, filepath.Join(data, "worker", name)); err != nil {
 			return err
 		}
 	}
-	w.ProfilesDir = filepath.Join(dir, "profiles")
-	if len(w.Profiles) == 0 {
-		w.Profiles = []string{"procedural", "test"}
-	}
-	if len(c.Coordinator.AgentsDirs) == 0 {
-		c.Coordinator.AgentsSeed, c.Coordinator.AgentsWritable = filepath.Join(dir, "agents/autonomous"), true
-	}
+	w.ProfilesDir = filepath.Join(data, "worker/profiles")
+	w.Profiles = shippedProfiles(w.Profiles)
 	return nil
+}
+
+// shippedProfiles are the profiles of a worker: those it names, or the ones that need no model.
+func shippedProfiles(named []string) []string {
+	if len(named) == 0 {
+		return []string{"procedural", "test"}
+	}
+	return named
 }
 
 // write writes files below dir, which only their owner can read: an edited copy may have secrets. Those that exist are

@@ -50,8 +50,12 @@ func Main(name string) {
 	c.Metrics = metric.New("allinone")
 	w.Metrics = c.Metrics
 	if embedded && w.ProfilesDir == "" {
-		if err := useShipped(&c, &w); err != nil {
+		if err := useShipped(c.NATS.DataDir, &w); err != nil {
 			fail(err)
+		}
+		if len(c.Coordinator.AgentsDirs) == 0 {
+			c.Coordinator.AgentsSeed = filepath.Join(c.NATS.DataDir, "worker/agents/autonomous")
+			c.Coordinator.AgentsWritable = true
 		}
 	}
 	if err := run(c, w); err != nil {

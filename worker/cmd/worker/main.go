@@ -1,19 +1,9 @@
-// Worker runs each of its profiles as a runner, all on one NATS connection, until SIGTERM or Ctrl-C. Then running
-// runs may finish within the grace period. A second signal ends the grace period, a third one the process.
+// Worker runs each of its profiles as a runner, all on one NATS connection, until SIGTERM or Ctrl-C.
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
-	"ao/nats/bus"
-	"ao/shared/config"
-	"ao/shared/metric"
-	"ao/worker/process"
 	"ao/worker/serve"
 )
 
@@ -21,75 +11,5 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == "health" {
 		health()
 	}
-	process.Private()
-	if err := process.Guard(); err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
-	}
-	config.TuneGC()
-	var c serve.Config
-	var natsURL, level, format string
-	var login bus.Login
-	var ports metric.Endpoints
-	settings := append(c.Settings(), ports.Settings()...)
-	config.Load(config.Program{Name: "worker",
-		About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
-		append(settings, config.NATSURL.To(&natsURL), config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA),
-			config.NATSCert.To(&login.Cert), config.NATSKey.To(&login.Key),
-			config.MaxPayload.To(&c.MaxPayload), config.LogLevel.To(&level), config.LogFormat.To(&format))...)
-	c.Log = config.Logger(os.Stderr, level, format)
-	c.SecretFiles = login.SecretFiles()
-	if ports.Metrics != "" { // only if they are served
-		c.Metrics = metric.New("worker")
-	}
-	if err := work(c, ports, natsURL, login); err != nil {
-		fmt.Fprintln(os.Stderr, "worker:", err)
-		os.Exit(1)
-	}
-}
-
-func work(c serve.Config, ports metric.Endpoints, natsURL string, login bus.Login) error {
-	if natsURL == config.Embed {
-		return errors.New(`AO_NATS_URL: "embed" runs NATS inside the coordinator or allinone; a worker needs an ` +
-			`address, for example AO_NATS_URL=nats://127.0.0.1:4222`)
-	}
-	profiles, err := c.Read()
-	if err != nil {
-		return err
-	}
-	logged, err := login.Options()
-	if err != nil {
-		return err
-	}
-	shut, err := ports.Listen(context.Background(), c.Metrics, c.Log)
-	if err != nil {
-		return err
-	}
-	defer shut()
-	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	hurry := make(chan struct{})
-	c.StopNow = hurry
-	go func() {
-		c.Log.Info("shutting down", "signal", (<-signals).String())
-		stop()
-		<-signals
-		close(hurry)
-		signal.Stop(signals) // the third one ends the process
-	}()
-	nc, err := bus.Connect(ctx, natsURL, "worker", c.Log, logged...)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
-	defer nc.Close()
-	c.Bus, err = bus.Open(nc, bus.Config{Metrics: c.Metrics, Log: c.Log, Confined: nc.AuthRequired()})
-	if err != nil {
-		return err
-	}
-	return serve.Run(ctx, c, profiles)
+	serve.Main("worker", nil)
 }

@@ -30,7 +30,7 @@ type app struct {
 	terminal bool  // out is a terminal, so output must be escaped
 	errs     *lineWriter
 	now      func() time.Time
-	up       func(args []string) // runs the whole system; may be nil
+	servers  Servers
 
 	url, token, ca string
 	json           bool

@@ -21,10 +21,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Main runs the command in args and returns the exit code (see exit.go). up runs the whole system with its arguments,
-// and never returns; nil: this program does not have it.
-func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, up func(args []string)) int {
-	a := &app{up: up, in: in, out: out, terminal: isTerminal(out), errs: &lineWriter{w: errs}, now: time.Now}
+// Main runs the command in args and returns the exit code (see exit.go).
+func Main(ctx context.Context, args []string, in io.Reader, out, errs io.Writer, servers Servers) int {
+	a := &app{servers: servers, in: in, out: out, terminal: isTerminal(out), errs: &lineWriter{w: errs}, now: time.Now}
 	root := a.root()
 	a.json = wantsJSON(args) // also for usage errors
 	root.SetArgs(args)
@@ -103,7 +102,9 @@ func (a *app) root() *cobra.Command {
 	for _, c := range []*cobra.Command{topCommand(a), dashboardCommand(a), sessionsCommand(a), agentsCommand(a),
 		schemasCommand(a), runnersCommand(a), callbacksCommand(a), auditCommand(a), settingsCommand(a), meCommand(a),
 		tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a),
-		doctorCommand(a), healthCommand(a), upCommand(a)} {
+		doctorCommand(a), healthCommand(a),
+		serverCommand(a, "up", "Start NATS, a coordinator and a worker in this process", aboutUp),
+		serverCommand(a, "worker", "Start a worker more, beside 'ao up'", aboutWorker)} {
 		c.GroupID = "around"
 		root.AddCommand(c)
 	}
