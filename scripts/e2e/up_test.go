@@ -41,6 +41,16 @@ func TestAoUp(t *testing.T) {
 	s.has(s.sync("mine", `{"text":"one two three"}`), 200, `"words":3`)
 	s.has(s.post("/runs", `{"agent_name":"thinker","prompt":"x","mode":"sync"}`), 200, `"answer"`)
 
+	s.write("theirs/poet/agent.json", `{"name":"poet","description":"d","hooks":{},"tags":["x"]}`)
+	s.write("theirs/poet/agent.system-prompt.md", "You rhyme.")
+	s.write("theirs/poet/agent.mcp.json", `{"mcpServers":{"o":{"type":"http","url":"${runner.orchestrator_mcp_url}"}}}`)
+	out, errs, code = s.exec("ao-with-up", "", nil, "agents", "import", "theirs")
+	if code != 0 || out != "poet: imported\n  left out: hooks\n" {
+		t.Errorf("an agent of the original: %d %s%s", code, out, errs)
+	}
+	s.has(s.get("/agents/poet"), 200, `"system_prompt":"You rhyme."`, `${AGENT_ORCHESTRATOR_MCP_URL}`)
+	s.has(s.post("/runs", `{"agent_name":"poet","prompt":"x","mode":"sync"}`), 200, `"completed"`)
+
 	p.stop()
 	s.write(".ao/worker/agents/procedural/hello/hello", "#!/bin/sh\nexit 9\n")
 	for _, open := range []string{".ao", ".ao/worker", ".ao/worker/agents/procedural/hello"} { // as earlier versions

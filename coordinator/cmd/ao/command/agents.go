@@ -51,7 +51,8 @@ func agentsCommand(a *app) *cobra.Command {
 		return err
 	})
 	c.AddCommand(agentShowCommand(a), agentPreviewCommand(a), agentNewCommand(a), agentCreateCommand(a),
-		agentUpdateCommand(a), deleteCommand(a, "agents", &cobra.Command{Use: "delete AGENT", Args: oneAgent,
+		agentImportCommand(a), agentUpdateCommand(a),
+		deleteCommand(a, "agents", &cobra.Command{Use: "delete AGENT", Args: oneAgent,
 			Short: "Delete an agent stored by the coordinator", ValidArgsFunction: completer{a}.agents}))
 	return c
 }
