@@ -13,7 +13,7 @@ import (
 // TestInputSchema: a custom input schema shows errors at their lines and is saved into the file.
 func TestInputSchema(t *testing.T) {
 	s := sharedStack(t)
-	p := open(t, s, "/ui/agents/content-writer?tab=input")
+	p := open(t, s, "/ui/agents/security-scanner?tab=input")
 	p.has("prompt is required")
 	if eval[bool](p, `Boolean(document.querySelector(".editor"))`) {
 		t.Error("the editor is there while the switch is off")
@@ -31,20 +31,20 @@ func TestInputSchema(t *testing.T) {
 	p.click("Prettify")
 	p.until(`document.querySelectorAll(".cm-line").length > 10`)
 	p.click("Save")
-	p.has("content-writer is saved")
+	p.has("security-scanner is saved")
 	want := `{"type":"object","required":["topic"],"properties":{"10":{"maximum":9223372036854775807},` +
 		`"2":{"multipleOf":0.10},"topic":{"type":"string"}}}`
-	if got := compact(member(t, s.call(t, "GET", "/agents/content-writer", "", 200),
+	if got := compact(member(t, s.call(t, "GET", "/agents/security-scanner", "", 200),
 		"parameters_schema")); got != want {
 		t.Errorf("stored is\n%s\nwant\n%s", got, want)
 	}
-	file, err := os.ReadFile(filepath.Join(s.agents, "content-writer", "agent.json"))
+	file, err := os.ReadFile(filepath.Join(s.agents, "security-scanner", "agent.json"))
 	if err != nil || !strings.Contains(string(file), "9223372036854775807") ||
-		!strings.Contains(string(file), `"${AGENT_ORCHESTRATOR_MCP_URL}"`) {
+		!strings.Contains(string(file), `"severity"`) {
 		t.Errorf("the file is %s (%v)", file, err)
 	}
-	list := open(t, s, "/ui/agents?q=content-writer")
-	list.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("content-writer") && ` +
+	list := open(t, s, "/ui/agents?q=security-scanner")
+	list.until(`[...document.querySelectorAll("tbody tr")].some((r) => r.innerText.includes("security-scanner") && ` +
 		`r.innerText.includes("input"))`)
 
 	p.until(`!document.querySelector("[aria-busy=true]")`)
@@ -53,9 +53,9 @@ func TestInputSchema(t *testing.T) {
 	p.click("Custom input schema")
 	p.has("The text is kept as a draft")
 	p.click("Save")
-	p.until(`document.body.innerText.includes("content-writer is saved") && ` +
+	p.until(`document.body.innerText.includes("security-scanner is saved") && ` +
 		`!document.body.innerText.includes("unsaved")`)
-	if got := member(t, s.call(t, "GET", "/agents/content-writer", "", 200), "parameters_schema"); got != "" &&
+	if got := member(t, s.call(t, "GET", "/agents/security-scanner", "", 200), "parameters_schema"); got != "" &&
 		got != "null" {
 		t.Errorf("turned off, it has still %s", got)
 	}

@@ -87,7 +87,7 @@ func TestJSONKeepsWhatWasTyped(t *testing.T) {
 // TestLines: the command lines for ao and curl do what the button does, with any parameters.
 func TestLines(t *testing.T) {
 	s := sharedStack(t)
-	p := open(t, s, "/ui/new?agent=content-writer")
+	p := open(t, s, "/ui/new?agent=data-extractor")
 	const hostile = "it's $(touch /nonexistent) `id` \\ \"q\" -x\n--detach; exit 3 \u202e %s !"
 	p.fill("$.prompt", hostile)
 	p.has("It would be accepted")

@@ -255,12 +255,13 @@ func TestManyEvents(t *testing.T) {
 // TestReconnect: a page without its coordinator says so, and misses no events.
 func TestReconnect(t *testing.T) {
 	s := ownStack(t)
+	s.agent(t, "speaker")
 	p := open(t, s, "/ui/runs")
 	p.has("No runs yet")
-	s.finished(t, `{"agent_name":"content-writer","prompt":"@say before"}`)
+	s.finished(t, `{"agent_name":"speaker","prompt":"@say before"}`)
 	p.until(row("@say before"))
 	s.restart(t, func() { p.has("Reconnecting") })
-	s.finished(t, `{"agent_name":"content-writer","prompt":"@say after"}`)
+	s.finished(t, `{"agent_name":"speaker","prompt":"@say after"}`)
 	p.until(row("@say after") + `?.innerText.includes("completed")`)
 	p.has("Live")
 	p.until(`document.querySelectorAll("tbody tr").length === 2`)

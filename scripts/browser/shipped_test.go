@@ -21,6 +21,8 @@ var shippedForms = []struct {
 		{"$.audience", "children"}, {"$.prompt", "no lists"}},
 		`{"topic":"rivers","format":"essay","max_words":50,"audience":"children","prompt":"no lists"}`,
 		filled{{"$.max_words", "2001"}, {"$.format", "Choose…"}}},
+	{"content-writer", filled{{"$.topic", "AI Safety"}, {"$.format", "essay"}, {"$.max_words", "500"}},
+		`{"topic":"AI Safety","format":"essay","max_words":500}`, filled{{"$.topic", ""}, {"$.max_words", "49"}}},
 	{"checksum-tree", filled{{"$.path", "/srv"}, {"$.algorithm", "md5"}, {"$.name", "*.go"}, {"$.summary", "true"},
 		{"$.pause_ms", "0"}},
 		`{"path":"/srv","algorithm":"md5","name":"*.go","summary":true,"pause_ms":0}`, filled{{"$.pause_ms", "10001"}}},

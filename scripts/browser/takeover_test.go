@@ -34,7 +34,8 @@ func TestTakeover(t *testing.T) {
 	eventually(t, "the second worker is there", func() bool {
 		return bytes.Contains([]byte(s.call(t, "GET", "/runners", "", 200)), []byte(`"second"`))
 	})
-	_, session := s.run(t, `{"agent_name":"content-writer","prompt":"@say here"}`)
+	s.agent(t, "speaker")
+	_, session := s.run(t, `{"agent_name":"speaker","prompt":"@say here"}`)
 
 	p := open(t, s, "/ui/?first="+session)
 	p.click("Kill a worker yourself")

@@ -26,7 +26,7 @@ func TestAutonomousExamples(t *testing.T) {
 		"pr-reviewer":      `{"diff":"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n","focus":["naming"]}`,
 		"summarizer":       `{"prompt":"Summarize README.md"}`,
 		"data-extractor":   `{"prompt":"Ada Lovelace met Charles Babbage in London in 1833."}`,
-		"content-writer":   `{"prompt":"Write about tea"}`,
+		"content-writer":   `{"topic":"AI Safety","format":"essay","max_words":500}`,
 	}
 	var names []string
 	for _, f := range files {
