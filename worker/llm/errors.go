@@ -117,6 +117,14 @@ func (s settings) keyAdvice() string {
 	return "the key is from " + *s.KeyEnv + " in the worker's environment"
 }
 
+// unusable returns why an answer that has ended is none; another request may help.
+func unusable(r chat.Reply) error {
+	if r.Stop == chat.StopFailed || r.Message.Empty() && (r.Stop == chat.StopUnknown || r.Stop == chat.StopCalls) {
+		return &endpoint.BrokenResponse{Reason: fmt.Sprintf("it ended with the finish reason %.80q", r.Reason)}
+	}
+	return nil
+}
+
 // incompleteFault returns the error of an incomplete answer; nil: it is complete.
 func (s settings) incompleteFault(r chat.Reply) *fault.Fault {
 	var f *fault.Fault

@@ -40,6 +40,10 @@ func (c *conversation) loop(ctx context.Context) run.Outcome {
 		if f := c.settings.incompleteFault(reply); f != nil {
 			return c.fail(ctx, reply, f)
 		}
+		if reply.Stop == chat.StopUnknown {
+			c.host.Emit(run.EventMessage, run.TextMessage("system", c.settings.redact(fmt.Sprintf("the endpoint ended "+
+				"its answer for an unknown reason, %.80q: the answer may be incomplete", reply.Reason))))
+		}
 		fixCalls(&reply.Message)
 		t := c.history.current()
 		t.Messages = append(t.Messages, reply.Message)

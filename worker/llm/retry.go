@@ -57,6 +57,9 @@ func (c *conversation) askModel(ctx context.Context, r chat.Request) (chat.Reply
 		reply, err := c.model.Ask(ctx, r, s)
 		c.usage.Add(reply.Usage)
 		if err == nil {
+			err = unusable(reply)
+		}
+		if err == nil {
 			s.End()
 			c.answeredBy = cmp.Or(reply.Model, c.answeredBy)
 			return reply, nil

@@ -62,10 +62,11 @@ func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.
 			return a.reply(), err
 		}
 	}
-	if err := stream.Err(); err != nil && !a.stopped {
+	finished := a.stopped || a.stop != ""
+	if err := stream.Err(); err != nil && !finished {
 		return a.reply(), endpoint.Classify(ctx, streamError(err))
 	}
-	if !a.stopped {
+	if !finished {
 		if ctx.Err() != nil {
 			return a.reply(), context.Cause(ctx)
 		}
@@ -227,7 +228,7 @@ func (a *answer) appendText(b *block, text string) error {
 
 // reply returns the answer so far.
 func (a *answer) reply() chat.Reply {
-	r := chat.Reply{Message: chat.Message{Role: chat.Assistant}, Stop: chat.StopEnd, Model: a.model, Usage: a.usage}
+	r := chat.Reply{Message: chat.Message{Role: chat.Assistant}, Model: a.model, Usage: a.usage}
 	for _, b := range a.blocks {
 		switch b.kind {
 		case "text":
@@ -242,14 +243,7 @@ func (a *answer) reply() chat.Reply {
 				providerBlock(map[string]string{"type": b.kind, "data": b.data}))
 		}
 	}
-	switch {
-	case a.stop == "refusal":
-		r.Stop = chat.StopRefused
-	case a.stop == "max_tokens" || a.stop == "model_context_window_exceeded":
-		r.Stop = chat.StopLength
-	case len(r.Message.Calls()) > 0:
-		r.Stop = chat.StopCalls
-	}
+	r.SetStop(a.stop)
 	return r
 }
 

@@ -60,6 +60,9 @@ func (m Message) Text() string {
 	return b.String()
 }
 
+// Empty reports whether the message has neither text nor calls.
+func (m Message) Empty() bool { return m.Text() == "" && len(m.Calls()) == 0 }
+
 // Calls returns the message's tool calls.
 func (m Message) Calls() []Block {
 	var calls []Block
@@ -88,18 +91,11 @@ type Request struct {
 	Temperature *float64 // nil: the provider's default
 }
 
-// Why a model stopped.
-const (
-	StopEnd     = "end"
-	StopCalls   = "calls"   // it waits for the results of its calls
-	StopLength  = "length"  // it used all its tokens
-	StopRefused = "refused" // it or a filter declined
-)
-
 // Reply is a model's answer.
 type Reply struct {
 	Message Message
-	Stop    string
+	Stop    string // set by SetStop
+	Reason  string // the endpoint's own finish reason
 	Model   string // as the endpoint names it
 	Usage   Usage
 }
@@ -138,13 +134,13 @@ const (
 	MaxCalls = 128
 )
 
-// NewCall returns a call with the input that a model wrote. No text means no input; a text that is no object is kept
-// in BadInput.
+// NewCall returns a call with the input that a model wrote. No text and null mean no input; another text that is no
+// object is kept in BadInput.
 func NewCall(id, name, input string) Block {
 	b := Block{Type: Call, ID: id, Name: name, Input: json.RawMessage("{}")}
 	raw := bytes.TrimSpace([]byte(input))
 	switch {
-	case len(raw) == 0:
+	case len(raw) == 0 || string(raw) == "null":
 	case raw[0] == '{' && json.Valid(raw):
 		b.Input = raw
 	default:

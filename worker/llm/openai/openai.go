@@ -3,6 +3,7 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -46,17 +47,23 @@ func New(c Config) chat.Model {
 	if u, err := url.Parse(cmp.Or(c.BaseURL, BaseURL)); err == nil {
 		own = u.Hostname() == "api.openai.com" || strings.HasSuffix(u.Hostname(), ".openai.azure.com")
 	}
-	return &model{sdk.NewChatCompletionService(options...), own}
+	return &model{sdk.Client{Options: options}, own}
 }
 
 type model struct {
-	completions sdk.ChatCompletionService
-	isOpenAI    bool // OpenAI's own models reject max_tokens, most other servers know only that
+	client   sdk.Client
+	isOpenAI bool // OpenAI's own models reject max_tokens, most other servers know only that
 }
 
 // Ask streams one answer.
 func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.Reply, error) {
-	stream := m.completions.NewStreaming(ctx, m.params(r))
+	var res *http.Response
+	err := m.client.Post(ctx, "chat/completions", m.params(r), &res, option.WithJSONSet("stream", true))
+	if err != nil {
+		return chat.Reply{}, endpoint.Classify(ctx, err)
+	}
+	events := &decoder{Decoder: ssestream.NewDecoder(res)}
+	stream := ssestream.NewStream[sdk.ChatCompletionChunk](events, nil)
 	defer stream.Close()
 	a := answer{listener: l}
 	for stream.Next() {
@@ -64,17 +71,31 @@ func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.
 			return a.reply(), err
 		}
 	}
-	if err := stream.Err(); err != nil {
+	finished := a.finish != "" || a.counted || events.done
+	if err := stream.Err(); err != nil && !finished {
 		return a.reply(), endpoint.Classify(ctx, streamError(err))
 	}
 	if ctx.Err() != nil {
 		return a.reply(), context.Cause(ctx)
 	}
-	if a.finish == "" {
+	if !finished || a.finish == "" && a.reply().Message.Empty() {
 		return a.reply(), &endpoint.BrokenResponse{Reason: "the stream ended before the answer was finished"}
 	}
 	a.endText()
 	return a.reply(), nil
+}
+
+// decoder notes the event that ends a stream: some endpoints send no finish reason before it.
+type decoder struct {
+	ssestream.Decoder
+	done bool
+}
+
+// Next reads the next event.
+func (d *decoder) Next() bool {
+	more := d.Decoder.Next()
+	d.done = more && bytes.HasPrefix(d.Event().Data, []byte("[DONE]"))
+	return more
 }
 
 // streamError turns an error event of the stream into an APIError.
@@ -166,6 +187,7 @@ type answer struct {
 	size     int // bytes of call arguments
 	refused  bool
 	finish   string
+	counted  bool // the usage of the complete answer came
 	model    string
 	usage    chat.Usage
 }
@@ -209,20 +231,16 @@ func (a *answer) endText() {
 
 // reply returns the answer so far.
 func (a *answer) reply() chat.Reply {
-	r := chat.Reply{Message: chat.Message{Role: chat.Assistant}, Stop: chat.StopEnd, Model: a.model, Usage: a.usage}
+	r := chat.Reply{Message: chat.Message{Role: chat.Assistant}, Model: a.model, Usage: a.usage}
 	if a.text.Len() > 0 {
 		r.Message.Blocks = append(r.Message.Blocks, chat.Block{Type: chat.Text, Text: a.text.String()})
 	}
 	for _, c := range a.calls {
 		r.Message.Blocks = append(r.Message.Blocks, chat.NewCall(c.id, c.name, c.input.String()))
 	}
-	switch {
-	case a.finish == "content_filter" || a.refused:
+	r.SetStop(a.finish)
+	if a.refused {
 		r.Stop = chat.StopRefused
-	case a.finish == "length":
-		r.Stop = chat.StopLength
-	case len(a.calls) > 0: // whatever the finish reason: some servers send "stop"
-		r.Stop = chat.StopCalls
 	}
 	return r
 }

@@ -3,6 +3,7 @@ package openai
 import (
 	"cmp"
 	"encoding/json"
+	"strings"
 
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
@@ -31,13 +32,23 @@ func (a *answer) addWhole(raw string) error {
 
 // addDelta adds the next part of an answer.
 func (a *answer) addDelta(d sdk.ChatCompletionChunkChoiceDelta) error {
+	text, err := contentText(d)
+	if err != nil {
+		return err
+	}
 	a.refused = a.refused || d.Refusal != ""
-	if text := d.Content + d.Refusal; text != "" {
+	if text += d.Refusal; text != "" {
 		a.text.WriteString(text)
 		a.open = true
 		if err := a.listener.Text(text); err != nil {
 			return err
 		}
+	}
+	var old struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal([]byte(d.JSON.FunctionCall.Raw()), &old) == nil && old.Name != "" { // some send an empty one
+		return &endpoint.NotAnAPI{Reason: "it calls tools with the old function_call; it has to send tool_calls"}
 	}
 	for _, t := range d.ToolCalls {
 		a.endText()
@@ -48,9 +59,32 @@ func (a *answer) addDelta(d sdk.ChatCompletionChunkChoiceDelta) error {
 	return nil
 }
 
+// contentText returns the text of a delta. Some endpoints send a list of parts, in which thinking is no text.
+func contentText(d sdk.ChatCompletionChunkChoiceDelta) (string, error) {
+	raw := d.JSON.Content.Raw()
+	if !strings.HasPrefix(raw, "[") {
+		return d.Content, nil
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal([]byte(raw), &parts); err != nil {
+		return "", &endpoint.BrokenResponse{Reason: "its content cannot be read: " + endpoint.Quote(err.Error())}
+	}
+	var text strings.Builder
+	for _, p := range parts {
+		if p.Type == "text" || p.Type == "output_text" {
+			text.WriteString(p.Text)
+		}
+	}
+	return text.String(), nil
+}
+
 func (a *answer) add(c sdk.ChatCompletionChunk) error {
 	a.model = cmp.Or(c.Model, a.model)
 	if u := c.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
+		a.counted = len(c.Choices) == 0 && u.CompletionTokens > 0
 		cached := min(u.PromptTokensDetails.CachedTokens, u.PromptTokens)
 		a.usage = chat.Usage{Input: u.PromptTokens - cached, Output: u.CompletionTokens, CacheRead: cached}
 	}
