@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"ao/shared/fault"
@@ -79,7 +80,7 @@ type Invocation struct {
 // ReadInvocation reads an invocation strictly. The error names an unknown or missing field.
 func ReadInvocation(raw []byte) (Invocation, error) {
 	var v Invocation
-	if err := strictjson.Decode(raw, &v); err != nil {
+	if err := strictjson.Decode(strictjson.TrimBOM(raw), &v); err != nil {
 		return v, err
 	}
 	return v, v.Check()
@@ -205,10 +206,11 @@ func join(head, body []byte) ([]byte, error) {
 	return append(append(append(head[:len(head)-1:len(head)-1], ','), inner...), '}'), nil
 }
 
-// ReadLine reads a line of an executor's stdout. ok is false if it is not a line of the protocol (no object, or
-// another "type"): then it is the program's own output. The error names the field that is wrong.
+// ReadLine reads a line of an executor's stdout. ok is false if it is not a line of the protocol: no object, another
+// "type", or a result with none of our members. Then it is the program's own output. The error names the field that
+// is wrong.
 func ReadLine(raw []byte) (l Line, ok bool, err error) {
-	raw = bytes.TrimSpace(raw)
+	raw = bytes.TrimSpace(strictjson.TrimBOM(raw))
 	if len(raw) == 0 || raw[0] != '{' {
 		return l, false, nil
 	}
@@ -235,6 +237,9 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 		}
 		return l, true, err
 	case LineResult:
+		if foreignResult(raw) {
+			return l, false, nil
+		}
 		var r resultLine
 		if err := strictjson.Decode(raw, &r); err != nil {
 			return l, true, err
@@ -251,6 +256,15 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 		return readAnswer(l, raw)
 	}
 	return l, false, nil
+}
+
+// foreignResult reports whether a line of type result has none of our members. `claude -p --output-format json` and
+// `gemini --output-format stream-json` print such lines.
+func foreignResult(raw []byte) bool {
+	members, _ := strictjson.Members(raw) // it is an object
+	return len(members) > 1 && !slices.ContainsFunc(members, func(m strictjson.Member) bool {
+		return strings.HasPrefix(m.Key, "result_") || m.Key == "error" || m.Key == "exit_code"
+	})
 }
 
 // readEvent splits an event line into its type and its body.

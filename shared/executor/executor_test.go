@@ -191,7 +191,12 @@ func TestReadLine(t *testing.T) {
 		{`{"type":"result","result_data":{},"error":{"error":"x","message":"m"}}`, "result {} m"},
 		{`{"type":"result","result_text":"a","result_data":1}`,
 			"error: result_text and result_data exclude each other; send one"},
-		{`{"type":"result","colour":1}`, `error: Unknown field "colour"; known are`},
+		{`{"type":"result","result_text":"a","colour":1}`, `error: Unknown field "colour"; known are`},
+		{`{"type":"result","result_txt":"a"}`, `error: Unknown field "result_txt"; known are`},
+		{`{"type":"result"}`, "result  <nil>"},
+		{`{"type":"result","subtype":"success","is_error":false,"result":"x"}`, "own output"}, // claude -p
+		{`{"type":"result","status":"success","stats":{}}`, "own output"},                     // gemini
+		{"\ufeff" + `{"type":"result","result_data":0}`, "result 0 <nil>"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			l, ok, err := ReadLine([]byte(tt.line))

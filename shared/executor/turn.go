@@ -73,7 +73,7 @@ func (t Turn) Encode() ([]byte, error) { return encode(t) }
 // ReadTurn reads a line after the document. Unknown members are ignored: later versions may have more.
 func ReadTurn(raw []byte) (Turn, error) {
 	var t Turn
-	if err := json.Unmarshal(raw, &t); err != nil {
+	if err := json.Unmarshal(strictjson.TrimBOM(raw), &t); err != nil {
 		return t, fault.Newf(fault.Invalid, "the line is not a turn: %v", err)
 	}
 	switch {

@@ -38,6 +38,10 @@ var unique = []jsontext.Options{jsontext.AllowDuplicateNames(false), jsontext.Al
 // Valid reports whether raw is exactly one JSON value, as encoding/json.Valid does, in a quarter of its time.
 func Valid(raw []byte) bool { return jsontext.Value(raw).IsValid(lenient...) }
 
+// TrimBOM returns raw without a UTF-8 byte order mark at its start, which some editors and runtimes write. Whatever
+// reads JSON or text from outside calls it first.
+func TrimBOM(raw []byte) []byte { return bytes.TrimPrefix(raw, []byte("\ufeff")) }
+
 // Check reports whether raw is exactly one JSON value in UTF-8, no deeper than maxDepth, without a key twice in one
 // object. The error is an Invalid fault that names the place.
 func Check(raw []byte) error {

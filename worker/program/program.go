@@ -36,6 +36,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 	"ao/worker/process"
 )
 
@@ -125,6 +126,7 @@ func NotStarted(err error) *fault.Fault {
 // textResult returns the result of a program without a result line: what it wrote; nil: nothing.
 func textResult(out []byte) *run.Result {
 	r := run.Result{Type: run.Autonomous}
+	out = strictjson.TrimBOM(out)
 	trimmed := bytes.TrimSpace(out)
 	switch {
 	case len(trimmed) == 0:

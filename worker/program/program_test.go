@@ -91,6 +91,17 @@ func TestOutputs(t *testing.T) {
 		{"two JSON values are text", `echo 1; echo 2`, `completed | ` + text("1\n2")},
 		{"JSON with a type of its own", `echo '{"type":"answer","result":"x"}'`,
 			`completed | ` + data(`{"type":"answer","result":"x"}`)},
+		{"the JSON of claude -p --output-format json", `echo '{"type":"result","is_error":false,"result":"x"}'`,
+			`completed | ` + data(`{"type":"result","is_error":false,"result":"x"}`)},
+		{"the lines of gemini --output-format stream-json",
+			`echo '{"type":"message","content":"x"}'; echo '{"type":"result","status":"success"}'`,
+			`completed | ` + text(`{"type":"message","content":"x"}`+"\n"+`{"type":"result","status":"success"}`)},
+		{"a byte order mark before JSON", `printf '\357\273\277{"a":1}'`, `completed | ` + data(`{"a":1}`)},
+		{"a byte order mark before text", `printf '\357\273\277hello'`, `completed | ` + text("hello")},
+		{"a byte order mark before a line", `printf '\357\273\277'` + "\n" + result, `completed | ` + text("fine")},
+		{"a byte order mark before half a line", `printf '\357\273\277{"type":"result","result_data":{"a":'`,
+			`failed {"error":"executor_result_unreadable","message":"the executor's result line is unreadable: it is ` +
+				`not JSON"} | ` + text(`{"type":"result","result_data":{"a":`)},
 		{"a result line that cannot be read, and nothing before it", `echo '{"type":"result","result_text":1}'`,
 			`failed {"error":"executor_result_unreadable","message":"the executor's result line is unreadable: ` +
 				`result_text must be a string, got 1"} | ` + text(`{"type":"result","result_text":1}`)},
@@ -157,7 +168,7 @@ func TestOutputs(t *testing.T) {
 			`completed | ` + data(`{"a":1}`) + bound},
 		{"a turn's failure", `echo '{"type":"turn_failed","error":{"error":"quota","message":"no money"}}'`,
 			`failed {"error":"quota","message":"no money"}`},
-		{"a good result after the bad one", bind + `echo '{"type":"result","x":1}'` + "\n" + result,
+		{"a good result after the bad one", bind + `echo '{"type":"result","result_text":1}'` + "\n" + result,
 			`completed | ` + text("fine") + bound},
 		{"a bad result and an exit code", bind + `echo '{"type":"result","result_text":1}'; echo why >&2; exit 4`,
 			`failed {"error":"executor_failed","message":"why","exit_code":4} | ` +

@@ -12,6 +12,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 	"ao/worker/process"
 )
 
@@ -81,6 +82,7 @@ var protocolLine = regexp.MustCompile(`^\s*\{\s*"type"\s*:\s*"(event|bind|result
 func (t *transcript) onLine(raw []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	raw = strictjson.TrimBOM(raw)
 	l, ok, err := t.parse(raw)
 	switch {
 	case !ok, err != nil && !t.usesProtocol && l.Type != executor.LineResult:
@@ -105,6 +107,7 @@ func (t *transcript) parse(raw []byte) (l executor.Line, ok bool, err error) {
 		case len(raw) > t.maxLine:
 			l.Type, ok, t.usesProtocol = kind, true, true
 			err = fault.New(fault.TooLarge, run.CodeTooLarge, fmt.Sprintf("it has more than %d bytes", t.maxLine))
+		case strictjson.Valid(raw): // another program's
 		case kind == executor.LineResult, t.usesProtocol && endsTurn(kind): // cut off: the result is unreadable
 			l.Type, ok, err = kind, true, fault.New(fault.Invalid, "", "it is not JSON")
 		}
