@@ -12,6 +12,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -210,12 +211,17 @@ func (x *examiner) oneshot() {
 	x.largeInput(err, p != nil && p.ended() && p.code > 0 && len(bytes.TrimSpace(p.stderrText())) > 0)
 }
 
-// largeInput checks the answer to 1 MiB: a model may refuse that with an error that explains it.
+// reportedFailure is a failure that the program reports in a line of the protocol.
+type reportedFailure struct{ error }
+
+// largeInput checks the answer to 1 MiB: a model may refuse that, as an error of the protocol. explained: with an exit
+// code and a text on stderr.
 func (x *examiner) largeInput(err error, explained bool) bool {
-	if err == nil || !explained {
-		return x.must(nameLarge, err == nil, "", say(err))
+	_, reported := errors.AsType[reportedFailure](err)
+	if err == nil || reported || !explained {
+		return x.must(nameLarge, err == nil || reported, say(err), say(err))
 	}
-	x.should(nameLarge, false, "", "it is refused, with a message: "+say(err))
+	x.should(nameLarge, false, "", "it is refused without an error result: "+say(err))
 	return true
 }
 
@@ -309,13 +315,10 @@ func (x *examiner) once(v executor.Invocation) (*proc, error) {
 	switch {
 	case !p.waitEnd(x.Timeout):
 		return p, fmt.Errorf("it did not end within %v (--timeout)", x.Timeout)
+	case p.failure() != nil:
+		return p, p.failure()
 	case p.code != 0:
 		return p, fmt.Errorf("%s", p.why())
-	}
-	for _, l := range p.lines() {
-		if l.ok && l.err == nil && l.line.Error != nil {
-			return p, fmt.Errorf("its result says that it failed: %s", l.line.Error.Message)
-		}
 	}
 	return p, nil
 }

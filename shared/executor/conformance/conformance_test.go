@@ -108,6 +108,9 @@ func TestBad(t *testing.T) {
 			"warn it binds its own session id\nfail a resume is done\nwarn an invalid document is refused"},
 		{"no large input", `line=$(head -n 1); [ ${#line} -lt 100000 ] || { echo too long >&2; exit 1; }; echo hello`,
 			"warn it binds its own session id\nwarn 1 MiB of input is taken\nwarn an invalid document is refused"},
+		{"an error result for large input", `line=$(head -n 1); [ ${#line} -lt 100000 ] || { echo ` +
+			`'{"type":"result","error":{"error":"too_long","message":"too long"}}'; exit 1; }; echo hello`, manners},
+		{"another program's JSON", `cat >/dev/null; echo '{"type":"result","result":"x"}'`, manners},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -140,6 +143,9 @@ done`
 	const last = "\nwarn an invalid document is refused"
 	for _, tt := range []struct{ name, script, want string }{
 		{"small and good", strings.ReplaceAll(loop, "ANSWER", complete), manners + last},
+		{"a failed turn for large input", strings.ReplaceAll(loop, "ANSWER", `if [ ${#line} -gt 100000 ]; then echo `+
+			`'{"type":"turn_failed","error":{"error":"too_long","message":"too long"}}'; else `+complete+`; fi`),
+			manners + "\nwarn answers carry the turn's run_id" + last},
 		{"no run_id", strings.ReplaceAll(loop, "ANSWER", `echo '{"type":"turn_complete","result":"x"}'`), manners +
 			"\nwarn answers carry the turn's run_id" + last},
 		{"one turn only", `head -n 1 >/dev/null; echo '{"type":"turn_complete","result":"x"}'`, manners +

@@ -123,14 +123,10 @@ func (x *examiner) turn(p *proc, name, prompt string) bool {
 		err = x.answer(p, n, v.RunID)
 	}
 	if name == nameLarge {
-		_, explained := err.(turnFailed)
-		return x.largeInput(err, explained)
+		return x.largeInput(err, false)
 	}
 	return x.must(name, err == nil, "", say(err))
 }
-
-// turnFailed is a turn that the program reported as failed.
-type turnFailed struct{ error }
 
 // answer waits for the answer to a turn.
 func (x *examiner) answer(p *proc, n int, runID string) error {
@@ -143,7 +139,7 @@ func (x *examiner) answer(p *proc, n int, runID string) error {
 	case a.line.RunID != "" && a.line.RunID != runID:
 		return fmt.Errorf("it answers run %.80s, but the turn's run is %s", a.line.RunID, runID)
 	case a.line.Type == executor.LineTurnFailed:
-		return turnFailed{fmt.Errorf("it says that the turn failed: %s", a.line.Error.Message)}
+		return reportedFailure{fmt.Errorf("it says that the turn failed: %s", a.line.Error.Message)}
 	}
 	return nil
 }

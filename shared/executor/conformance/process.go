@@ -256,7 +256,7 @@ func (p *proc) next(n int, timeout time.Duration) (stdoutLine, error) {
 			if kind := all[n].line.Type; kind == executor.LineTurnComplete || kind == executor.LineTurnFailed {
 				return all[n], nil
 			}
-			if looksLike.MatchString(all[n].raw) && !all[n].ok {
+			if brokenLine(all[n]) {
 				return stdoutLine{}, fmt.Errorf("a line that is not JSON: %.120q", all[n].raw)
 			}
 		}
@@ -279,13 +279,18 @@ func (p *proc) next(n int, timeout time.Duration) (stdoutLine, error) {
 
 var looksLike = regexp.MustCompile(`^\s*\{\s*"type"\s*:\s*"(event|bind|result|turn_complete|turn_failed)"`)
 
+// brokenLine reports whether a line begins as one of the protocol, and is no JSON.
+func brokenLine(l stdoutLine) bool {
+	return !l.ok && looksLike.MatchString(l.raw) && !json.Valid([]byte(l.raw))
+}
+
 // badLines returns the lines of the protocol that are wrong, and other output.
 func (p *proc) badLines() (bad []string, beside string) {
 	for i, l := range p.lines() {
 		switch {
 		case l.ok && l.err != nil:
 			bad = append(bad, fmt.Sprintf("line %d: %v", i+1, l.err))
-		case !l.ok && looksLike.MatchString(l.raw):
+		case brokenLine(l):
 			bad = append(bad, fmt.Sprintf("line %d is not JSON: %.80q", i+1, l.raw))
 		case !l.ok && strings.TrimSpace(l.raw) != "":
 			beside += l.raw + "\n"
@@ -302,6 +307,20 @@ func (p *proc) goodLines() (n int) {
 		}
 	}
 	return n
+}
+
+// failure returns the error that its last result line reports, if any.
+func (p *proc) failure() (last error) {
+	for _, l := range p.lines() {
+		switch {
+		case !l.ok || l.err != nil || l.line.Result == nil && l.line.Error == nil:
+		case l.line.Error == nil:
+			last = nil
+		default:
+			last = reportedFailure{fmt.Errorf("its result says that it failed: %s", l.line.Error.Message)}
+		}
+	}
+	return last
 }
 
 func (p *proc) bound() string {
