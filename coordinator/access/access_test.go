@@ -31,6 +31,25 @@ func TestScopes(t *testing.T) {
 	}
 }
 
+// TestByteOrderMark: an editor may have put one before the first line.
+func TestByteOrderMark(t *testing.T) {
+	path, token, _, _ := openTokens(t)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append([]byte("\ufeff"), text...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := Load(path, slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Check(token); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestBadLines: the line is named, and what may be a token is not repeated.
 func TestBadLines(t *testing.T) {
 	hash := "sha256:" + strings.Repeat("ab", 32)

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"ao/shared/strictjson"
 )
 
 // tokenPrefix begins every API token; session tokens begin differently (runnerapi.SessionToken).
@@ -112,7 +114,7 @@ func readLine(line string) (e Entry, err error) {
 func parseTokens(text []byte) ([]Entry, error) {
 	var all []Entry
 	at := map[string]int{}
-	s := bufio.NewScanner(bytes.NewReader(text))
+	s := bufio.NewScanner(bytes.NewReader(strictjson.TrimBOM(text)))
 	for n := 1; s.Scan(); n++ {
 		line := strings.TrimSpace(s.Text())
 		if line == "" || strings.HasPrefix(line, "#") {

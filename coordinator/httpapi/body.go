@@ -9,6 +9,7 @@ import (
 
 	"ao/coordinator/budget"
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 
 	"github.com/gin-gonic/gin"
 )
@@ -50,7 +51,7 @@ func (in *intake) body(g *gin.Context) ([]byte, error) {
 		err = x.work.Wait(r.Context(), int64(len(raw)), memoryTimeout)
 	}
 	if err == nil {
-		return raw, nil
+		return strictjson.TrimBOM(raw), nil
 	}
 	g.Writer.Header().Set("Connection", "close")
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {

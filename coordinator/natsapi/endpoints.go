@@ -187,6 +187,7 @@ func (s *service) submitInbox(ctx context.Context, h nats.Header, m bus.InboxMes
 		return runs.Accepted{}, fault.Newf(fault.NotFound, "There is no inbox %.80s; publish to %s", m.Subject,
 			subject.InboxRuns)
 	}
+	m.Body = strictjson.TrimBOM(m.Body)
 	req, err := run.ReadRequest(m.Body)
 	if err != nil {
 		return runs.Accepted{}, err

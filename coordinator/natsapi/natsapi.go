@@ -121,7 +121,7 @@ func (s *service) handle(e *endpoint, r micro.Request) {
 			fault.New(fault.Unavailable, "", "This coordinator is shutting down; try again").After(time.Second), 0)
 		return
 	}
-	req, to := &request{header: nats.Header(r.Headers()), body: r.Data()}, r.Reply()
+	req, to := &request{header: nats.Header(r.Headers()), body: strictjson.TrimBOM(r.Data())}, r.Reply()
 	var err error
 	req.memory, err = s.reserve(len(req.body))
 	if err != nil {

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"ao/coordinator/projection"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
+	"ao/nats/subject"
 	"ao/shared/run"
 )
 
@@ -215,4 +218,30 @@ func TestParametersThatNoCommandLineHolds(t *testing.T) {
 		s.post("/runs/validate", `{"agent_name":"plain","parameters":`+fits+`}`).want(200)
 	}
 	s.until(s.submit(`{"agent_name":"plain","parameters":`+many(11, long(131071))+`}`).RunID, run.Completed)
+}
+
+// TestByteOrderMark: it is skipped before the body of each way in.
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	const mark, body = "\ufeff", `{"agent_name":"marked","parameters":{"prompt":"x"}}`
+	s.post("/agents", mark+`{"name":"marked"}`).want(201)
+	s.post("/runs", mark+body).want(201)
+	natstest.Until(t, "the service is there", func() bool {
+		_, err := s.nc.Request(subject.APIAgentsList, nil, time.Second)
+		return err == nil
+	})
+	s.request(subject.APIRunsCreate, mark+body).want(201)
+	if _, err := s.nc.Request(subject.InboxRuns, []byte(mark+body), 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	natstest.Until(t, "the three runs are there, or one is rejected", func() bool {
+		return len(s.rejected()) > 0 || len(into[projection.Page](s.get("/runs"), 200).Runs) == 3
+	})
+	if bad := s.rejected(); len(bad) > 0 {
+		t.Error(bad)
+	}
+	if g := s.rpc(mark + `{"jsonrpc":"2.0","id":1,"method":"ping"}`); !strings.Contains(g.body, `"result":{}`) {
+		t.Errorf("%d %s", g.status, g.body)
+	}
 }

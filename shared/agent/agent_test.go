@@ -128,8 +128,8 @@ func TestLoadReportsBadFilesAndKeepsTheRest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("good/agent.json", `{"name":"good"}`)
-	write("good/agent.system-prompt.md", "You are good.")
+	write("good/agent.json", "\ufeff"+`{"name":"good"}`) // with a byte order mark
+	write("good/agent.system-prompt.md", "\ufeffYou are good.")
 	write("flat.json", `{"name":"flat"}`)
 	write("syntax/agent.json", `{"name":"syntax"`)
 	write("twice.json", `{"name":"flat"}`)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 )
 
 // maxFile is the largest agent file, in bytes.
@@ -136,10 +137,15 @@ func PromptPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "agent.system-prompt.md")
 }
 
+func readText(dir, path string) ([]byte, error) {
+	raw, _, err := ReadFile(dir, path, maxFile)
+	return strictjson.TrimBOM(raw), err
+}
+
 // ReadFiles reads the files of a definition in a folder of agents. Each is a regular file of at most 1 MiB.
 func ReadFiles(dir, path string) (f Files, err error) {
 	f.Path = path
-	f.JSON, _, err = ReadFile(dir, path, maxFile)
+	f.JSON, err = readText(dir, path)
 	if err != nil {
 		return f, err
 	}
@@ -147,7 +153,7 @@ func ReadFiles(dir, path string) (f Files, err error) {
 	if at == "" {
 		return f, nil
 	}
-	f.Prompt, _, err = ReadFile(dir, at, maxFile)
+	f.Prompt, err = readText(dir, at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}

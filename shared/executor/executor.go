@@ -240,22 +240,29 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 		if foreignResult(raw) {
 			return l, false, nil
 		}
-		var r resultLine
-		if err := strictjson.Decode(raw, &r); err != nil {
-			return l, true, err
-		}
-		if r.Text != nil && len(r.Data) > 0 && string(r.Data) != "null" {
-			return l, true, fault.New(fault.Invalid, "",
-				"result_text and result_data exclude each other; send one").With("field", "result_data")
-		}
-		l.Result, l.Error = &r.Result, r.Error
-		return l, true, nil
+		l, err = ReadResult(raw)
+		return l, true, err
 	case LineEvent:
 		return readEvent(l, raw)
 	case LineTurnComplete, LineTurnFailed:
 		return readAnswer(l, raw)
 	}
 	return l, false, nil
+}
+
+// ReadResult reads a result line, as ReadLine does. What has none of our members is refused as well.
+func ReadResult(raw []byte) (Line, error) {
+	l := Line{Type: LineResult}
+	var r resultLine
+	if err := strictjson.Decode(raw, &r); err != nil {
+		return l, err
+	}
+	if r.Text != nil && len(r.Data) > 0 && string(r.Data) != "null" {
+		return l, fault.New(fault.Invalid, "", "result_text and result_data exclude each other; send one").
+			With("field", "result_data")
+	}
+	l.Result, l.Error = &r.Result, r.Error
+	return l, nil
 }
 
 // foreignResult reports whether a line of type result has none of our members. `claude -p --output-format json` and

@@ -41,10 +41,11 @@ func (c call) members() ([]strictjson.Member, error) {
 	if len(c.path) == 3 && c.path[1] != c.run.Invocation.SessionID { // /sessions/ID/…
 		return nil, c.foreign("the path")
 	}
-	if err := strictjson.Check(c.body); err != nil {
+	body := strictjson.TrimBOM(c.body)
+	if err := strictjson.Check(body); err != nil {
 		return nil, err
 	}
-	all, err := strictjson.Members(c.body)
+	all, err := strictjson.Members(body)
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "", "the body must be a JSON object")
 	}
@@ -172,7 +173,7 @@ func (c call) emit(kind string, body json.RawMessage) (any, error) {
 // result accepts the run's result; a later one replaces it.
 func (c call) result(all []strictjson.Member) (any, error) {
 	all = slices.DeleteFunc(all, func(m strictjson.Member) bool { return m.Key == "type" })
-	l, _, err := executor.ReadLine(strictjson.Object(append([]strictjson.Member{{Key: "type",
+	l, err := executor.ReadResult(strictjson.Object(append([]strictjson.Member{{Key: "type",
 		Value: json.RawMessage(`"result"`)}}, all...)))
 	if err != nil {
 		return nil, err

@@ -108,6 +108,7 @@ func TestBodies(t *testing.T) {
 		{`POST /bind {"session_id":"ses_1","executor_session_id":"m","project_dir":"/x","hostname":"h",` +
 			`"executor_profile":"p"}`, 200, `"session":{"session_id":"ses_1","executor_session_id":"m"`,
 			`{"type":"bind","executor_session_id":"m"}`},
+		{"POST /bind \ufeff" + `{"executor_session_id":"m"}`, 200, ``, `{"type":"bind","executor_session_id":"m"}`},
 		{`POST /bind {"executor_session_id":"m"}`, 200, `{"ok":true`, `{"type":"bind","executor_session_id":"m"}`},
 		{`POST /sessions/ses_1/bind {"executor_session_id":"m"}`, 200, ``, `{"type":"bind","executor_session_id":"m"}`},
 		{`POST /sessions/ses_2/bind {"executor_session_id":"m"}`, 403, `the path names another session`, ``},

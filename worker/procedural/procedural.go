@@ -32,6 +32,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 	"ao/worker/process"
 )
 
@@ -137,7 +138,7 @@ func NotStarted(err error) *fault.Fault {
 
 // isPartialJSON reports whether head is the start of an object or array. Other text that is too large is cut.
 func isPartialJSON(head []byte) bool {
-	head = bytes.TrimLeft(head, " \t\r\n")
+	head = bytes.TrimLeft(strictjson.TrimBOM(head), " \t\r\n")
 	if len(head) == 0 || head[0] != '{' && head[0] != '[' {
 		return false
 	}
@@ -153,6 +154,7 @@ func failed(exit process.Exit, most int, why *fault.Fault) run.Outcome {
 // result returns the result document of a command that ran; most is its largest size, in bytes.
 func result(exit process.Exit, most int) *run.Result {
 	r := run.Result{Type: run.Procedural, ExitCode: &exit.Code}
+	exit.Stdout = strictjson.TrimBOM(exit.Stdout)
 	out := bytes.TrimSpace(exit.Stdout)
 	if json.Valid(out) && utf8.Valid(out) {
 		r.Data = out

@@ -54,6 +54,9 @@ func TestRun(t *testing.T) {
 	for _, tt := range []struct{ name, script, params, want string }{
 		{"JSON, kept as it is", `echo ' {"z":1e400, "a":12345678901234567890} '`, `{}`,
 			`completed | procedural 0 {"z":1e400, "a":12345678901234567890}`},
+		{"a byte order mark before JSON", `printf '\357\273\277{"a":1}'`, `{}`, `completed | procedural 0 {"a":1}`},
+		{"a byte order mark before text", `printf '\357\273\277hello'`, `{}`,
+			`completed | procedural 0 {"return_code":0,"stdout":"hello","stderr":""}`},
 		{"falsy JSON", `echo 0`, `{}`, `completed | procedural 0 0`},
 		{"null", `echo null`, `{}`, `completed | procedural 0 null`},
 		{"text", `echo hello; echo "<progress>" >&2`, `{}`,
@@ -221,6 +224,8 @@ func TestLongOutput(t *testing.T) {
 func TestJSONThatIsTooLarge(t *testing.T) {
 	for _, tt := range []struct{ name, script, want string }{
 		{"an object", `printf '{"a":"'; head -c 3000000 /dev/zero | tr '\0' x; echo '"}'`, `failed result_too_large`},
+		{"an object behind a byte order mark", `printf '\357\273\277{"a":"'; head -c 3000000 /dev/zero | tr '\0' x; ` +
+			`echo '"}'`, `failed result_too_large`},
 		{"a list that fits", `printf '["'; head -c 1000000 /dev/zero | tr '\0' x; echo '"]'`, `completed `},
 		{"text that looks like a list at first", `printf '[info] '; head -c 3000000 /dev/zero | tr '\0' x`,
 			`completed `},

@@ -76,7 +76,7 @@ func Read(dir, name string) (Profile, error) {
 		return Profile{}, fmt.Errorf("profile %q: %w", name, err)
 	}
 	p := Profile{Name: name, Path: path}
-	if err := strictjson.Decode(raw, &p); err != nil {
+	if err := strictjson.Decode(strictjson.TrimBOM(raw), &p); err != nil {
 		return Profile{}, fmt.Errorf("profile file %s: %w", path, err)
 	}
 	if err := p.check(); err != nil {

@@ -29,6 +29,7 @@ func TestRead(t *testing.T) {
 				ok +
 				`,"config":{},"lifecycle":"oneshot","env":["LC_ALL"],"max_concurrent_runs":4,"timeout_seconds":60}`,
 			`procedural ao-procedural-exec PARENT/a {} oneshot [LC_ALL] 4 60`},
+		{"marked", "\ufeff" + `{"type":"autonomous","command":"x"}`, `autonomous x    [] 0 0`},
 		{"absolute", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"/a"}`,
 			`procedural ao-procedural-exec /a   [] 0 0`},
 		{"autonomous", `{"type":"autonomous","command":"ao-claude-code-exec","config":{"model":"m"}}`,

@@ -203,7 +203,8 @@ func inline(what string) bool { return strings.HasPrefix(strings.TrimSpace(what)
 func (a *app) readSource(what string) ([]byte, error) {
 	switch {
 	case what == "-":
-		return io.ReadAll(a.in)
+		raw, err := io.ReadAll(a.in)
+		return strictjson.TrimBOM(raw), err
 	case inline(what):
 		return []byte(what), nil
 	}
@@ -211,7 +212,7 @@ func (a *app) readSource(what string) ([]byte, error) {
 	if err != nil {
 		return nil, usagef("%s; give a file, inline {…}, or - for standard input", errorText(err))
 	}
-	return raw, nil
+	return strictjson.TrimBOM(raw), nil
 }
 
 // lineWriter writes whole lines and is safe for concurrent use.

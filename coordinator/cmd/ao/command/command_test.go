@@ -586,6 +586,10 @@ func TestRequestsOfCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	marked := filepath.Join(t.TempDir(), "marked.json")
+	if err := os.WriteFile(marked, []byte("\ufeff{\"z\":2}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct{ args, in, want string }{
 		{"run a --project-dir .", "",
 			`{"type":"start_session","agent_name":"a","parameters":{},"mode":"async_poll","project_dir":"` + here +
@@ -598,6 +602,12 @@ func TestRequestsOfCommands(t *testing.T) {
 			`{"type":"start_session","agent_name":"a","parameters":{"prompt":"5"},"mode":"async_poll"}`},
 		{"run a --prompt -", "two\nlines\n",
 			`{"type":"start_session","agent_name":"a","parameters":{"prompt":"two\nlines"},"mode":"async_poll"}`},
+		{"run a --prompt -", "\ufefftext", // as editors of Windows write it
+			`{"type":"start_session","agent_name":"a","parameters":{"prompt":"text"},"mode":"async_poll"}`},
+		{"run a --params -", "\ufeff{\"z\":1}",
+			`{"type":"start_session","agent_name":"a","parameters":{"z":1},"mode":"async_poll"}`},
+		{"run a --params " + marked, "",
+			`{"type":"start_session","agent_name":"a","parameters":{"z":2},"mode":"async_poll"}`},
 		{"run a --params - -p b:=2.0", `{"z":1e2,"a":"<"}`,
 			`{"type":"start_session","agent_name":"a","parameters":{"z":1e2,"a":"<","b":2.0},"mode":"async_poll"}`},
 		{`run a --params {"z":1.0}`, "",

@@ -84,7 +84,7 @@ func addRunFlags(a *app, c *cobra.Command, o *runFlags) {
 			if err != nil {
 				return param.Argument{}, err
 			}
-			s = strings.TrimRight(string(raw), "\n")
+			s = strings.TrimRight(string(strictjson.TrimBOM(raw)), "\n")
 		}
 		return param.Text("prompt", s)
 	}}, "prompt", "the parameter prompt, or - for standard input")

@@ -174,7 +174,7 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	write("lame.json", `{"type":"autonomous","command":"./program"}`, 0o600)
 	write("empty.json", `{"type":"autonomous","command":"./none"}`, 0o600)
 	write("folder.json", `{"type":"procedural","agents_dir":"none"}`, 0o600)
-	write("good.json", `{"type":"autonomous","command":"ao-llm-exec"}`, 0o600)
+	write("good.json", "\ufeff"+`{"type":"autonomous","command":"ao-llm-exec"}`, 0o600)
 	c := Config{Env: env{"AO_API_TOKENS": tokens, "AO_TLS_KEY": key, "AO_NATS_CREDS": filepath.Join(top, "none"),
 		"AO_DATA_DIR": top, "AO_PROFILES_DIR": top}.get}
 	files := c.files()

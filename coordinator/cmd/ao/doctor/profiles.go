@@ -11,6 +11,7 @@ import (
 
 	"ao/coordinator/health"
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 )
 
 // profiles checks that the profiles of this environment can be read and that their programs exist. The worker checks
@@ -54,7 +55,7 @@ func profileError(dir, name string) string {
 		Command string `json:"command"`
 		Agents  string `json:"agents_dir"`
 	}
-	if err := json.Unmarshal(text, &p); err != nil {
+	if err := json.Unmarshal(strictjson.TrimBOM(text), &p); err != nil {
 		return fault.Describe(err)
 	}
 	if !slices.Contains([]string{"autonomous", "procedural"}, p.Type) {
