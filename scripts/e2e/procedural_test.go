@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -72,11 +73,11 @@ while :; do sleep 1; done`,
 			{"fails", `line one\nno such thing`, "3", `{"done":"half"}`},
 			{"told", `on stdout only`, "4", `{"return_code":4,"stdout":"on stdout only\n","stderr":""}`},
 			{"silent", `Process exited with code 5`, "5", `{"return_code":5,"stdout":"","stderr":""}`},
-			{"kills", `Process exited with code 137`, "137", `{"return_code":137,"stdout":"","stderr":""}`},
+			{"kills", `Process was killed by signal 9 (SIGKILL)`, "137", `{"return_code":137,"stdout":"","stderr":""}`},
 		} {
 			r := s.sync(tt.agent, `{}`)
 			s.has(r, 200, `"status":"failed"`, `"error":{"error":"command_failed","message":"`+tt.message+
-				`","exit_code":`+tt.code+`}`)
+				`","exit_code":`+tt.code+cmp.Or(map[string]string{"137": `,"signal":"SIGKILL"}`}[tt.code], "}"))
 			s.same("the result", s.result(r.at("run_id")),
 				`{"result_type":"procedural","result_text":null,"result_data":`+tt.data+`,"exit_code":`+tt.code+`}`)
 			s.same("the session", s.get("/sessions/"+r.at("session_id")+"/status").at("status"), "failed")

@@ -82,8 +82,8 @@ func TestRun(t *testing.T) {
 		{"signal",
 			`kill -9 $$`,
 			`{}`,
-			`failed {"error":"command_failed","message":"Process exited with code 137","exit_code":137} | procedural ` +
-				`137 {"return_code":137,"stdout":"","stderr":""}`},
+			`failed {"error":"command_failed","message":"Process was killed by signal 9 (SIGKILL)",` +
+				`"exit_code":137,"signal":"SIGKILL"} | procedural 137 {"return_code":137,"stdout":"","stderr":""}`},
 		{"parameters that cannot be passed", `echo ran`, `{"a b":1}`,
 			`failed {"error":"invalid_request","message":"parameter \"a b\" cannot be passed to a command: the key ` +
 				`contains white space or a control character: use another key","field":"parameters.a b"}`},

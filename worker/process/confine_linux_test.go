@@ -85,7 +85,7 @@ func TestTheLimitThatWasHitIsNamed(t *testing.T) {
 			"it probably hit the limit address_space_mb of its profile (64 MiB): "},
 		{"another failure", Limits{MemoryMB: 64, CPUSeconds: 9, FileMB: 1}, "echo no such thing >&2; exit 3",
 			"no such thing"},
-		{"killed by somebody", Limits{CPUSeconds: 9}, "kill -9 $$", "Process exited with code 137"},
+		{"killed by somebody", Limits{CPUSeconds: 9}, "kill -9 $$", "Process was killed by signal 9 (SIGKILL)"},
 		{"a limit it does not have", Limits{CPUSeconds: 9}, "echo out of memory >&2; exit 3", "out of memory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -116,6 +116,9 @@ func explainStart(s Spec, err error) error {
 	case s.Dir != "" && (missing || errors.Is(err, syscall.EACCES)) && (loader == "" || Runnable(loader) == nil):
 		// a run may change its folder at any time: that does not count against the program
 		return &StartError{s.Path, "the working directory " + s.Dir + " was not usable as it started", err}
+	case missing && strings.HasSuffix(loader, "\r"):
+		return &StartError{s.Path, "bad interpreter: the first line ends in a carriage return; save the file with " +
+			"line ends of Unix", err}
 	case missing:
 		return &StartError{s.Path, "its interpreter " + loader + " does not exist", err}
 	case errors.Is(err, syscall.EACCES):
@@ -158,11 +161,14 @@ func mayEnter(dir string) bool {
 // interpreter returns the program that the system starts in place of a script or a binary, as the file names it; empty:
 // it names none.
 func interpreter(path string) string {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe, which must not hold it up
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
 	line, _ := bufio.NewReaderSize(f, 256).ReadSlice('\n')
 	if rest, ok := strings.CutPrefix(string(line), "#!"); ok {
 		rest = strings.Trim(rest, " \t\n") // a carriage return belongs to the name

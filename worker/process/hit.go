@@ -59,10 +59,13 @@ func (l Limits) detectHit(e Exit) Hit {
 	return Hit{}
 }
 
-// Fault returns the failure of a run whose program ended so: its message is Reason, and it names the limit that was
-// hit.
+// Fault returns the failure of a run whose program ended so. Its message is Reason, and it names the signal and the
+// limit.
 func (e Exit) Fault(code string) *fault.Fault {
 	f := fault.New(fault.Internal, code, e.Reason()).With("exit_code", e.Code)
+	if name := e.signalName(); name != "" {
+		f.With("signal", name)
+	}
 	if e.Hit.Limit != "" {
 		f.With("limit", e.Hit.Limit)
 	}

@@ -3,6 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -138,6 +139,10 @@ func TestStartErrors(t *testing.T) {
 	noInterpreter := file("lost", "#!/no/such/shell -e\n", 0o700)
 	noShebang := file("text", "echo hello\n", 0o700)
 	good := file("good", "#!/bin/sh\n", 0o700)
+	fifo := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		name string
 		spec Spec
@@ -151,6 +156,10 @@ func TestStartErrors(t *testing.T) {
 			`command "DIR/plain": DIR/plain is not executable; chmod +x it`},
 		{"no interpreter", Spec{Path: noInterpreter}, syscall.ENOENT,
 			`command "DIR/lost": its interpreter /no/such/shell does not exist`},
+		{"line ends of Windows", Spec{Path: file("dos", "#!/bin/sh\r\n", 0o700)}, syscall.ENOENT,
+			`command "DIR/dos": bad interpreter: the first line ends in a carriage return; save the file with line ` +
+				`ends of Unix`},
+		{"a pipe", Spec{Path: fifo}, fs.ErrPermission, `command "DIR/fifo": DIR/fifo is not a regular file`},
 		{"no program", Spec{Path: noShebang}, syscall.ENOEXEC,
 			`command "DIR/text": not an executable of this system; a script begins with a line like #!/bin/sh`},
 		{"no working directory", Spec{Path: good, Dir: dir + "/gone"}, syscall.ENOENT,
@@ -172,6 +181,54 @@ func TestStartErrors(t *testing.T) {
 			}
 			if _, ok := errors.AsType[*StartError](err); !ok {
 				t.Errorf("got %T, want *StartError", err)
+			}
+		})
+	}
+}
+
+// TestAPipeInPlaceOfAScript: a program that was replaced by a pipe as it started holds up nobody who asks why.
+func TestAPipeInPlaceOfAScript(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() { read <- interpreter(fifo) }()
+	select {
+	case got := <-read:
+		if got != "" {
+			t.Errorf("got %q", got)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it waits for a writer")
+	}
+}
+
+// TestReasonNamesSignals: whether the signal ended the program, or a program that it started.
+func TestReasonNamesSignals(t *testing.T) {
+	for _, tt := range []struct{ script, want string }{
+		{"kill -9 $$", `Process was killed by signal 9 (SIGKILL), {"exit_code":137,"signal":"SIGKILL"}`},
+		{"kill -11 $$", `Process was killed by signal 11 (SIGSEGV), {"exit_code":139,"signal":"SIGSEGV"}`},
+		{"exit 137", `Process exited with code 137 (128 + 9, SIGKILL), {"exit_code":137,"signal":"SIGKILL"}`},
+		{"echo gone >&2; kill -9 $$", `gone, {"exit_code":137,"signal":"SIGKILL"}`},
+		{"exit 255", `Process exited with code 255, {"exit_code":255}`},
+		{"exit 128", `Process exited with code 128, {"exit_code":128}`},
+		{"exit 3", `Process exited with code 3, {"exit_code":3}`},
+	} {
+		t.Run(tt.script, func(t *testing.T) {
+			t.Parallel()
+			e, err := Run(t.Context(), sh(tt.script))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := e.Fault("x")
+			fields := map[string]any{}
+			for _, m := range f.Fields {
+				fields[m.Name] = m.Value
+			}
+			raw, err := json.Marshal(fields)
+			if got := f.Message + ", " + string(raw); err != nil || got != tt.want {
+				t.Errorf("%v: got %s, want %s", err, got, tt.want)
 			}
 		})
 	}

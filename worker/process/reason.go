@@ -3,14 +3,17 @@ package process
 import (
 	"fmt"
 	"strings"
+	"syscall"
 	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
 )
 
 // MaxReason is the longest text that Reason returns, in bytes, without the ellipsis of a cut text.
 const MaxReason = 2000
 
-// Reason returns why a program failed: the limit that it hit, then the end of stderr, else of stdout, else the exit
-// code.
+// Reason returns why a program failed: the limit that it hit, then the end of its output. That is stderr, else stdout,
+// else the signal or the exit code.
 func (e Exit) Reason() string {
 	if e.Hit.Limit != "" {
 		return e.Hit.String() + ": " + e.lastOutput()
@@ -24,8 +27,19 @@ func (e Exit) lastOutput() string {
 			return tail(s, MaxReason)
 		}
 	}
-	return fmt.Sprintf("Process exited with code %d", e.Code)
+	switch name := e.signalName(); {
+	case name == "":
+		return fmt.Sprintf("Process exited with code %d", e.Code)
+	case e.signal != 0:
+		return fmt.Sprintf("Process was killed by signal %d (%s)", e.signal, name)
+	default:
+		return fmt.Sprintf("Process exited with code %d (128 + %d, %s)", e.Code, e.Code-128, name)
+	}
 }
+
+// signalName returns the name of the signal that ended the program, or one that it started: shells and bubblewrap exit
+// with 128 + its number then. Empty: none.
+func (e Exit) signalName() string { return unix.SignalName(syscall.Signal(e.Code - 128)) }
 
 // Plain returns valid UTF-8.
 func Plain(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

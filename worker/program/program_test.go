@@ -149,7 +149,8 @@ func TestOutputs(t *testing.T) {
 			`failed {"error":"executor_failed","message":"Process exited with code 1","exit_code":1}` + sentEvent},
 		{"signal",
 			`kill -9 $$`,
-			`failed {"error":"executor_failed","message":"Process exited with code 137","exit_code":137}`},
+			`failed {"error":"executor_failed","message":"Process was killed by signal 9 (SIGKILL)",` +
+				`"exit_code":137,"signal":"SIGKILL"}`},
 		{"a bad event among good lines", event + `echo '{"type":"event"}'` + "\n" + result,
 			`completed | ` + text("fine") + sentEvent +
 				message("the executor's event line is unreadable, dropped: event_type is required in an event line")},

@@ -230,7 +230,9 @@ func (l *sessionProcess) onStderr(line []byte) {
 func (l *sessionProcess) stderrReason() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return process.Exit{Code: l.exit.Code, Stderr: l.stderrText.Bytes()}.Reason()
+	exit := l.exit
+	exit.Stdout, exit.Stderr, exit.Hit = nil, l.stderrText.Bytes(), process.Hit{}
+	return exit.Reason()
 }
 
 func (l *sessionProcess) await(ctx context.Context, t *turn, kill <-chan struct{}, most int) run.Outcome {
@@ -248,7 +250,8 @@ func (l *sessionProcess) await(ctx context.Context, t *turn, kill <-chan struct{
 		return run.Outcome{Status: run.Failed, Error: bad}
 	}
 	l.mu.Lock()
-	exit := process.Exit{Code: l.exit.Code, Stderr: l.stderrText.Bytes(), Hit: l.exit.Hit}
+	exit := l.exit
+	exit.Stdout, exit.Stderr = nil, l.stderrText.Bytes()
 	l.mu.Unlock()
 	if !l.exit.Started {
 		return run.Outcome{Status: run.Stopped}
