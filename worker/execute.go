@@ -16,6 +16,7 @@ import (
 	"ao/shared/trace"
 	"ao/worker/enforce"
 	"ao/worker/procedural"
+	"ao/worker/process"
 )
 
 // timeout is the cause of an attempt's end: its limit, and who set it.
@@ -126,20 +127,26 @@ func crashed(what string) run.Outcome {
 }
 
 // interruptedOutcome returns the outcome of an executor that was ended for a reason. It keeps a result the executor
-// had by then.
+// had by then, and the end of its program's stderr.
 func (h *supervisor) interruptedOutcome(why error, o run.Outcome) run.Outcome {
-	if t, ok := errors.AsType[timeout](why); ok {
-		f := fault.New(fault.Internal, procedural.CodeTimeout, t.Error()).With("timeout_seconds", t.limit.Seconds()).
-			With("timeout_by", t.by)
-		return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
+	end := run.Outcome{Status: run.Failed, Result: o.Result}
+	late, ok := errors.AsType[timeout](why)
+	switch {
+	case ok:
+		end.Error = fault.New(fault.Internal, procedural.CodeTimeout, late.Error()).
+			With("timeout_seconds", late.limit.Seconds()).With("timeout_by", late.by)
+	case errors.Is(why, errStopped):
+		end.Status, end.Error = run.Stopped, fault.New(fault.Internal, "stopped", "Stopped while it ran")
+	default:
+		end.Error = fault.New(fault.Internal, run.CodeDisconnected, "Runner disconnected during execution").
+			With("runner_id", h.runner).With("detail", why.Error())
 	}
-	if errors.Is(why, errStopped) {
-		return run.Outcome{Status: run.Stopped, Error: fault.New(fault.Internal, "stopped", "Stopped while it ran"),
-			Result: o.Result}
+	if o.Error != nil {
+		if text, ok := o.Error.Text(process.StderrTail); ok {
+			end.Error.With(process.StderrTail, text)
+		}
 	}
-	f := fault.New(fault.Internal, run.CodeDisconnected, "Runner disconnected during execution").
-		With("runner_id", h.runner).With("detail", why.Error())
-	return run.Outcome{Status: run.Failed, Error: f, Result: o.Result}
+	return end
 }
 
 // withOutputSchema returns the executor, wrapped to enforce the run's output schema where it has one.

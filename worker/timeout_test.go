@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,8 @@ func TestTimeouts(t *testing.T) {
 			b := natstest.Bus(t)
 			s := newFakeCoordinator(t, b)
 			program := autonomous(t,
-				`echo '{"type":"bind","executor_session_id":"m"}'; echo half done; sleep 60 & sleep 60`)
+				`echo '{"type":"bind","executor_session_id":"m"}'; echo half done; `+
+					`echo at work >&2; sleep 60 & sleep 60`)
 			w := start(t, b, nil, program, func(c *Config) { c.Profile.TimeoutSeconds = tt.profile })
 			by := tt.by
 			if by == "profile" {
@@ -73,6 +75,9 @@ func TestTimeouts(t *testing.T) {
 			if got := fmt.Sprintf("%s %s %q %s by %s", e.Status, code(e), e.Error.Message, field(e, "timeout_seconds"),
 				field(e, "timeout_by")); got != want {
 				t.Errorf("got %s, want %s", got, want)
+			}
+			if got := field(e, "stderr_tail"); !strings.HasPrefix(got, `"at work`) {
+				t.Errorf("the end of stderr is %s", got)
 			}
 			if e.Result == nil || e.Result.Text == nil || *e.Result.Text != "half done" ||
 				time.Since(began) > 30*time.Second {
@@ -92,7 +97,8 @@ func TestRepeatedStop(t *testing.T) {
 		b,
 		nil,
 		autonomous(t,
-			`trap 'echo asked >> asked; sleep 0.3; echo cleaned up; exit 0' TERM; echo '{"type":"event",`+
+			`trap 'echo asked >> asked; sleep 0.3; echo cleaned up; `+
+				`yes no | head -n 5000 >&2; echo bye >&2; exit 0' TERM; echo '{"type":"event",`+
 				`"event_type":"message","role":"x","content":[]}'; while :; do sleep 0.01; done`))
 	q := s.enqueue(func(q *run.Queued) { q.AgentType = run.Autonomous })
 	natstest.Until(t, "it runs", func() bool {
@@ -105,6 +111,9 @@ func TestRepeatedStop(t *testing.T) {
 	e := s.waitEnded(q)
 	if e.Status != run.Stopped || code(e) != "stopped" || e.Result == nil || *e.Result.Text != "cleaned up" {
 		t.Errorf("got %s %s %+v", e.Status, code(e), e.Result)
+	}
+	if got := field(e, "stderr_tail"); !strings.HasSuffix(got, `\nno\nbye"`) || len(got) > 4000 {
+		t.Errorf("the end of stderr has %d bytes: %.100s", len(got), got)
 	}
 	if asked, err := os.ReadFile(filepath.Join(w.ProjectDir, "asked")); err != nil || string(asked) != "asked\n" {
 		t.Errorf("it was asked to end like this: %q, %v", asked, err)

@@ -15,6 +15,9 @@ func Program(do func(context.Context, Invocation, Host) run.Outcome) {
 		host := Host{Emit: out.emit, Env: os.Environ(), URL: os.Getenv(EnvAPIURL), MCP: os.Getenv(EnvMCPURL)}
 		connectState(&host)
 		o := do(ctx, v, host)
+		if o.Status == run.Stopped {
+			o.Error = nil // whoever stopped it knows why
+		}
 		if o.Result == nil && o.Error != nil {
 			o.Result = &run.Result{Type: run.Autonomous}
 		}

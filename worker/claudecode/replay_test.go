@@ -294,6 +294,7 @@ func TestStopReportedByClaude(t *testing.T) {
 	} {
 		inv, host, h := turn(t, fakeClaude(t, `late() { echo '`+tt.late+`'; exit 1; }
 trap late TERM
+exec 2>/dev/null # where the shell reports its sleep
 cat >/dev/null
 echo '`+tt.first+`'
 echo '{"type":"assistant","message":{"model":"m","content":[{"type":"text","text":"Half"}]}}'

@@ -280,7 +280,7 @@ func (s *stream) outcome(ctx context.Context, inv executor.Invocation, exit proc
 		if s.lastText == "" {
 			result = nil
 		}
-		return run.Outcome{Status: run.Stopped, Result: result}
+		return run.Outcome{Status: run.Stopped, Error: exit.KeepStderr(nil), Result: result}
 	case s.result != nil:
 		s.failure.fromResult(s.result)
 	}

@@ -106,12 +106,12 @@ func outcome(exit process.Exit, err, late error, limit time.Duration, most int) 
 	switch {
 	case err != nil && exit.Started && errors.Is(late, context.DeadlineExceeded):
 		exit.Code = exitTimeout
-		return failed(exit, most, fault.New(fault.Internal, CodeTimeout, "Command timed out after "+FormatLimit(limit)).
-			With("timeout_seconds", limit.Seconds()))
+		late := fault.New(fault.Internal, CodeTimeout, "Command timed out after "+FormatLimit(limit))
+		return failed(exit, most, exit.KeepStderr(late.With("timeout_seconds", limit.Seconds())))
 	case err != nil && !exit.Started:
 		return run.Outcome{Status: run.Stopped}
 	case err != nil:
-		return run.Outcome{Status: run.Stopped, Result: result(exit, most)}
+		return run.Outcome{Status: run.Stopped, Error: exit.KeepStderr(nil), Result: result(exit, most)}
 	case exit.Code != 0:
 		return failed(exit, most, exit.Fault(codeFailed))
 	}

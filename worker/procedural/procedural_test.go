@@ -147,10 +147,10 @@ func TestTheLongestCommandLine(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	j := script(t, `echo begun; sleep 100`, `{}`)
+	j := script(t, `echo begun; echo why >&2; sleep 100`, `{}`)
 	j.Timeout = 5 * time.Second // also a slow machine has started it by then
-	want := `failed {"error":"timeout","message":"Command timed out after 5 seconds","timeout_seconds":5} | ` +
-		`procedural 124 {"return_code":124,"stdout":"begun\n","stderr":""}`
+	want := `failed {"error":"timeout","message":"Command timed out after 5 seconds","timeout_seconds":5,` +
+		`"stderr_tail":"why"} | procedural 124 {"return_code":124,"stdout":"begun\n","stderr":"why\n"}`
 	if got := outcomeText(Run(t.Context(), j)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -182,8 +182,9 @@ func TestStopped(t *testing.T) {
 	j := script(t, `trap 'echo cleaned; exit 5' TERM; echo ready >&2; exec 2>/dev/null; while :; do sleep 0.01; done`,
 		`{}`)
 	j.OnEvent = func(string, json.RawMessage) { cancel() }
-	if got, want := outcomeText(Run(ctx,
-		j)), `stopped | procedural 5 {"return_code":5,"stdout":"cleaned\n","stderr":"ready\n"}`; got != want {
+	want := `stopped {"error":"stopped","message":"Stopped","stderr_tail":"ready"} | procedural 5 {"return_code":5,` +
+		`"stdout":"cleaned\n","stderr":"ready\n"}`
+	if got := outcomeText(Run(ctx, j)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got := outcomeText(Run(ctx, j)); got != "stopped" {

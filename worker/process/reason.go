@@ -1,10 +1,13 @@
 package process
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"ao/shared/fault"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,11 +24,29 @@ func (e Exit) Reason() string {
 	return e.lastOutput()
 }
 
+// StderrTail is the field of an error with the end of stderr.
+const StderrTail = "stderr_tail"
+
+// KeepStderr adds the end of stderr to the error of a program that was ended from outside. A nil error becomes one only
+// if there is something to keep.
+func (e Exit) KeepStderr(f *fault.Fault) *fault.Fault {
+	end := lastText(e.Stderr)
+	if end == "" {
+		return f
+	}
+	if f == nil {
+		f = fault.New(fault.Internal, "stopped", "Stopped")
+	}
+	return f.With(StderrTail, end)
+}
+
+func lastText(text []byte) string {
+	return tail(strings.TrimSpace(strings.ReplaceAll(Plain(text), "\x00", "")), MaxReason)
+}
+
 func (e Exit) lastOutput() string {
-	for _, text := range [][]byte{e.Stderr, e.Stdout} {
-		if s := strings.TrimSpace(strings.ReplaceAll(Plain(text), "\x00", "")); s != "" {
-			return tail(s, MaxReason)
-		}
+	if s := cmp.Or(lastText(e.Stderr), lastText(e.Stdout)); s != "" {
+		return s
 	}
 	switch name := e.signalName(); {
 	case name == "":

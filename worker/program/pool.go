@@ -289,6 +289,7 @@ func (t *turn) unansweredOutcome(stopped bool, exit process.Exit, most int) run.
 	res, _ := t.finalResult(t.plain.Bytes(), t.plain.Missing(), most)
 	o := run.Outcome{Status: run.Stopped, Result: res}
 	if stopped {
+		o.Error = exit.KeepStderr(nil)
 		return o
 	}
 	o.Status, o.Error = run.Failed, exit.Fault(codeFailed)

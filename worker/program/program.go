@@ -103,7 +103,7 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	res, large := t.finalResult(exit.Stdout, exit.StdoutCut, most)
 	switch {
 	case err != nil:
-		return run.Outcome{Status: run.Stopped, Result: res}
+		return run.Outcome{Status: run.Stopped, Error: exit.KeepStderr(nil), Result: res}
 	case exit.Code != 0 && (t.failure == nil || t.unreadable):
 		return run.Outcome{Status: run.Failed, Error: exit.Fault(codeFailed), Result: res}
 	}

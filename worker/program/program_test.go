@@ -241,6 +241,8 @@ func TestNoProgram(t *testing.T) {
 	}
 }
 
+const stoppedAtWork = `stopped {"error":"stopped","message":"Stopped","stderr_tail":"at work"}`
+
 // TestStopped: nothing of the tree is left, and the result so far is kept. A deadline is the same for the program;
 // the worker reports it differently.
 func TestStopped(t *testing.T) {
@@ -251,7 +253,10 @@ func TestStopped(t *testing.T) {
 		want         string
 	}{
 		{"at once", event + `sleep 100`, 10 * time.Second, "stopped"},
-		{"with a word", `trap 'echo "half done"; exit 0' TERM; ` + event + `while :; do sleep 0.01; done`,
+		{"with a diagnosis", `echo at work >&2; ` + event + `exec sleep 100`, 10 * time.Second,
+			stoppedAtWork},
+		{"with a word", `exec 2>/dev/null; ` +
+			`trap 'echo "half done"; exit 0' TERM; ` + event + `while :; do sleep 0.01; done`,
 			10 * time.Second, "stopped | " + text("half done")},
 		{"with a result", result + event + `sleep 100`, 10 * time.Second, "stopped | " + text("fine")},
 		{"everything ignores SIGTERM",
