@@ -77,6 +77,8 @@ var Rules = map[string]Rule{
 	"PATCH /agents/:name":  {Admin, Nothing},
 	"DELETE /agents/:name": {Admin, Nothing},
 
+	"POST /agents/:name/reset": {Admin, Nothing},
+
 	"GET /agents/:name/drafts/:side":    {Admin, Nothing},
 	"PUT /agents/:name/drafts/:side":    {Admin, Nothing},
 	"DELETE /agents/:name/drafts/:side": {Admin, Nothing},

@@ -29,7 +29,7 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	if k, ok := a.Find(b.Name); ok {
 		return v, k.errExists()
 	}
-	if err := a.checkSchema(ctx, b); err != nil {
+	if err := a.checkSchema(ctx)(b); err != nil {
 		return v, err
 	}
 	now := time.Now().UTC()
@@ -94,7 +94,10 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 		}
 	}
 	if f, ok := a.folders.current(name); ok {
-		return a.changeFile(ctx, f, changes, match)
+		if err := a.folders.change(ctx, f, changes, f.check(match, a.checkSchema(ctx))); err != nil {
+			return View{}, err
+		}
+		return a.View(ctx, name)
 	}
 	for range 8 { // others may change it at the same time
 		old, rev, err := a.cfg.Bucket.Get(ctx, name)
@@ -144,7 +147,7 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.
 	if err := checkSameName(name, b); err != nil {
 		return after, nil, err
 	}
-	if err := a.checkSchema(ctx, b); err != nil {
+	if err := a.checkSchema(ctx)(b); err != nil {
 		return after, nil, err
 	}
 	b.CreatedAt, b.ModifiedAt = created, new(time.Now().UTC())
@@ -254,9 +257,11 @@ func (a *Catalog) errNotEditable(name string, err error) error {
 }
 
 // checkSchema checks that the output schema exists which an agent names.
-func (a *Catalog) checkSchema(ctx context.Context, b agent.Blueprint) error {
-	if b.OutputSchemaName == "" {
-		return nil
+func (a *Catalog) checkSchema(ctx context.Context) func(agent.Blueprint) error {
+	return func(b agent.Blueprint) error {
+		if b.OutputSchemaName == "" {
+			return nil
+		}
+		return a.cfg.Schema(ctx, b.OutputSchemaName)
 	}
-	return a.cfg.Schema(ctx, b.OutputSchemaName)
 }

@@ -22,8 +22,9 @@ import (
 // ownFile is a file that defines an agent.
 type ownFile struct {
 	agent.File
-	dir    string // the folder of agents that it is in
-	reason string // why it cannot be changed here; empty: it can
+	dir    string            // the folder of agents that it is in
+	reason string            // why it cannot be changed here; empty: it can
+	unused *agent.UnusedFile // the file of the seed that it replaces; nil: none
 }
 
 // folders are the folders of agents' files. It is safe for concurrent use.
@@ -86,14 +87,15 @@ func (a *folders) unreadable() []agent.BrokenFile {
 func (a *folders) load(force bool) {
 	a.loading.Lock()
 	defer a.loading.Unlock()
-	a.syncSeed()
+	seeded := a.syncSeed()
 	current := fingerprint(a.dirs)
 	a.mu.RLock()
 	same := current == a.fingerprint
 	a.mu.RUnlock()
-	if same && !force {
+	if same && !seeded && !force {
 		return
 	}
+	unused := a.unusedFiles()
 	files, broken := map[string]ownFile{}, []agent.BrokenFile{}
 	now := time.Now().UTC()
 	for _, dir := range a.dirs {
@@ -111,7 +113,11 @@ func (a *folders) load(force bool) {
 				continue
 			}
 			f.CreatedAt, f.ModifiedAt = &now, &now
-			files[f.Name] = ownFile{File: f, dir: dir, reason: a.lockedReason(dir, f.Path)}
+			own := ownFile{File: f, dir: dir, reason: a.lockedReason(dir, f.Path)}
+			if u, ok := unused[f.Path]; ok {
+				own.unused = &u
+			}
+			files[f.Name] = own
 		}
 	}
 	for _, b := range broken {
@@ -163,14 +169,14 @@ func fingerprint(dirs []string) string {
 	return b.String()
 }
 
-// syncSeed updates the copy of the seed if the seed changed.
-func (a *folders) syncSeed() {
+// syncSeed updates the copy of the seed if the seed changed, and reports whether it did.
+func (a *folders) syncSeed() bool {
 	if a.seed == nil {
-		return
+		return false
 	}
 	current := fingerprint([]string{a.seed.From})
 	if current == a.seedFingerprint {
-		return
+		return false
 	}
 	a.seedFingerprint = current
 	changed, kept, err := a.seed.Sync(context.Background())
@@ -180,6 +186,19 @@ func (a *folders) syncSeed() {
 	if len(changed)+len(kept) > 0 {
 		a.log.Info("agents copied", "from", a.seed.From, "to", a.seed.To, "changed", changed, "kept", kept)
 	}
+	return true
+}
+
+// unusedFiles returns the unused files of the seed by the path of their copy.
+func (a *folders) unusedFiles() map[string]agent.UnusedFile {
+	if a.seed == nil {
+		return nil
+	}
+	unused, err := a.seed.Unused()
+	if err != nil {
+		a.log.Warn("agents cannot be compared with their copies", "from", a.seed.From, "to", a.seed.To, "err", err)
+	}
+	return unused
 }
 
 // lockedReason returns why a file cannot be changed here; empty: it can.
@@ -229,20 +248,58 @@ func (f ownFile) errNotWritable() error {
 		f.Name).With("agent_name", f.Name)
 }
 
-// changeFile is ChangeAgent for an agent that a file defines.
-func (a *Catalog) changeFile(ctx context.Context, f ownFile, patch []strictjson.Member, match Match) (View, error) {
-	err := a.folders.change(ctx, f, patch, agentfile.Check{Before: f.checkUnchanged(match),
-		After: func(b agent.Blueprint) error {
-			if err := checkSameName(f.Name, b); err != nil {
-				return err
-			}
-			if b.Type == run.Procedural {
-				return fault.New(fault.Invalid, "", procedural).With("field", "type")
-			}
-			return a.checkSchema(ctx, b)
-		}})
-	if err != nil {
+// check refuses a change of a file that the caller did not see, and a definition that the coordinator cannot have.
+func (f ownFile) check(match Match, schema func(agent.Blueprint) error) agentfile.Check {
+	return agentfile.Check{Before: f.checkUnchanged(match), After: func(b agent.Blueprint) error {
+		if err := checkSameName(f.Name, b); err != nil {
+			return err
+		}
+		if b.Type == run.Procedural {
+			return fault.New(fault.Invalid, "", procedural).With("field", "type")
+		}
+		return schema(b)
+	}}
+}
+
+// reset replaces an agent's files by those of the seed.
+func (a *folders) reset(ctx context.Context, f ownFile, check agentfile.Check) error {
+	if !a.write {
+		return f.errNotWritable()
+	}
+	defer a.load(true)
+	return a.seed.Reset(ctx, f.Path, check)
+}
+
+// unused returns the unused files of agents that were edited here, by the agent's name.
+func (a *folders) unused() map[string]agent.UnusedFile {
+	all := map[string]agent.UnusedFile{}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for name, k := range a.files {
+		if k.file.unused != nil {
+			all[name] = *k.file.unused
+		}
+	}
+	return all
+}
+
+// ResetAgent replaces an agent that was edited here by its unused file. It changes nothing where the tag does not
+// match.
+func (a *Catalog) ResetAgent(ctx context.Context, name string, match Match) (View, error) {
+	f, ok := a.folders.current(name)
+	if !ok || f.unused == nil {
+		v, err := a.View(ctx, name)
+		if err == nil {
+			err = fault.Newf(fault.Conflict, "Agent %q has no unused file that it could be reset to: only a copy of "+
+				"AO_AGENTS_SEED that was edited has one", name).With("agent_name", name)
+		}
+		return v, err
+	}
+	if err := a.folders.reset(ctx, f, f.check(match, a.checkSchema(ctx))); err != nil {
 		return View{}, err
 	}
-	return a.View(ctx, f.Name)
+	return a.View(ctx, name)
 }
+
+// UnusedFiles returns the unused files of agents that were edited here, by the agent's name.
+func (a *Catalog) UnusedFiles() map[string]agent.UnusedFile { return a.folders.unused() }

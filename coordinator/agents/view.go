@@ -26,6 +26,8 @@ type View struct {
 	Editable bool     `json:"editable"`
 	Reason   string   `json:"reason,omitempty"` // why it is not editable
 	Drafts   []string `json:"drafts,omitempty"` // shown to admins
+	// whose copy was edited here; not shown to sessions
+	UnusedFile *agent.UnusedFile `json:"unused_file,omitempty"`
 }
 
 // view returns an agent with its origin and whether it can be changed here.
@@ -39,7 +41,7 @@ func (k *Resolved) view(runners Runners) View {
 		}
 	case k.file != nil:
 		return View{Blueprint: k.Blueprint, Origin: FromFile, Path: k.file.Path, Editable: k.file.reason == "",
-			Reason: k.file.reason}
+			Reason: k.file.reason, UnusedFile: k.file.unused}
 	}
 	return View{Blueprint: k.Blueprint, Origin: FromAPI, Editable: true}
 }

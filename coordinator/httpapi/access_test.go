@@ -59,6 +59,7 @@ POST /agents                  admin nothing
 POST /agents/preview          read  nothing
 GET /agents/:name             read  shared
 PATCH /agents/:name           admin nothing
+POST /agents/:name/reset      admin nothing
 DELETE /agents/:name          admin nothing
 GET /agents/:name/drafts/:side admin nothing
 PUT /agents/:name/drafts/:side admin nothing

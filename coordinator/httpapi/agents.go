@@ -40,7 +40,7 @@ func (a *agentsAPI) list(g *gin.Context, q request) (any, error) {
 func shownTo(who access.Caller, v agents.View) agents.View {
 	switch {
 	case who.Session != "":
-		v.SystemPrompt, v.MCPServers, v.Path, v.Reason = "", nil, "", ""
+		v.SystemPrompt, v.MCPServers, v.Path, v.Reason, v.UnusedFile = "", nil, "", "", nil
 	case who.RequireScope(access.Admin) != nil:
 		v.Blueprint = v.Masked()
 	}
@@ -98,6 +98,16 @@ func (a *agentsAPI) change(g *gin.Context, q request) (any, error) {
 		return nil, err
 	}
 	v, err := a.agents.ChangeAgent(context.WithoutCancel(g.Request.Context()), q.id, q.body, match)
+	return tagged(g, v, err)
+}
+
+// reset takes the file that an edited agent does not use.
+func (a *agentsAPI) reset(g *gin.Context, q request) (any, error) {
+	match, err := preconditions(g)
+	if err != nil {
+		return nil, err
+	}
+	v, err := a.agents.ResetAgent(context.WithoutCancel(g.Request.Context()), q.id, match)
 	return tagged(g, v, err)
 }
 

@@ -29,9 +29,10 @@ var actions = map[string]string{
 	"POST /logout":      "logout",
 	"POST /login/codes": "login.code",
 
-	"POST /agents":         "agent.create",
-	"PATCH /agents/:name":  "agent.change",
-	"DELETE /agents/:name": "agent.delete",
+	"POST /agents":             "agent.create",
+	"PATCH /agents/:name":      "agent.change",
+	"POST /agents/:name/reset": "agent.reset",
+	"DELETE /agents/:name":     "agent.delete",
 
 	"PUT /agents/:name/drafts/:side":    "draft.change",
 	"DELETE /agents/:name/drafts/:side": "draft.delete",
@@ -113,7 +114,7 @@ func (r *recorder) record(g *gin.Context, status int) {
 	}
 	if name := g.Param("name"); plainID.MatchString(name) {
 		switch g.FullPath() {
-		case "/agents/:name", "/agents/:name/drafts/:side":
+		case "/agents/:name", "/agents/:name/reset", "/agents/:name/drafts/:side":
 			e.Agent = name
 		case "/schemas/:name":
 			e.Schema = name

@@ -71,6 +71,7 @@ type Agents interface {
 	View(ctx context.Context, name string) (agents.View, error)
 	CreateAgent(ctx context.Context, raw []byte) (agents.View, error)
 	ChangeAgent(ctx context.Context, name string, patch []byte, match agents.Match) (agents.View, error)
+	ResetAgent(ctx context.Context, name string, match agents.Match) (agents.View, error)
 	DeleteAgent(ctx context.Context, name string, match agents.Match) error
 }
 

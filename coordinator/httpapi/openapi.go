@@ -83,8 +83,11 @@ var headers = map[string][]obj{
 	"GET /agents/:name":    {header("If-None-Match", "An ETag: 304 if the definition is unchanged.")},
 	"PATCH /agents/:name":  {ifMatchHeader, ifNoneMatchHeader},
 	"DELETE /agents/:name": {ifMatchHeader, ifNoneMatchHeader},
-	"GET /sse/sessions":    {header("Last-Event-ID", "Resumes after this item.")},
-	"GET /sse/runs":        {header("Last-Event-ID", "Resumes after this item, or after the Ao-Position of a list.")},
+
+	"POST /agents/:name/reset": {ifMatchHeader, ifNoneMatchHeader},
+
+	"GET /sse/sessions": {header("Last-Event-ID", "Resumes after this item.")},
+	"GET /sse/runs":     {header("Last-Event-ID", "Resumes after this item, or after the Ao-Position of a list.")},
 
 	"PUT /agents/:name/drafts/:side":    {ifMatchHeader, ifNoneMatchHeader},
 	"DELETE /agents/:name/drafts/:side": {ifMatchHeader, ifNoneMatchHeader},

@@ -140,7 +140,8 @@ var bodies = map[string]body{
 	"GET /agents/:name":    {out: agents.View{}, also: map[int]any{304: nil}},
 	"PATCH /agents/:name": {in: agent.Blueprint{}, out: agents.View{}, not: []string{"name", "command", "runner_id",
 		"created_at", "modified_at"}, more: agentAliases},
-	"DELETE /agents/:name": {},
+	"POST /agents/:name/reset": {out: agents.View{}},
+	"DELETE /agents/:name":     {},
 
 	"GET /agents/:name/drafts/:side":    {out: mediaType("text/plain")},
 	"PUT /agents/:name/drafts/:side":    {in: mediaType("text/plain")},

@@ -103,6 +103,8 @@ var descriptions = map[string]string{
 	"Unable.next_look_at":         "when it is tried again; absent: as soon as its file is there",
 	"Agent.path":                  "of the file that defines it; hidden from sessions",
 	"Agent.reason":                "why it is not editable",
+	"Agent.unused_file":           "its copy was edited, so changes of it have no effect; hidden from sessions",
+	"UnusedFile.changed":          "since it was copied",
 	"Agent.drafts":                "the sides that have a draft; shown to admins",
 	"Agent.command":               "procedural: the program on its runner",
 	"Agent.parameters_schema":     "draft-07; absent: a prompt (autonomous), any object (procedural)",

@@ -93,6 +93,8 @@ func (h handlers) routes() []route {
 			h.previews.agent},
 		{get, "/agents/:name", nil, "one agent", ok, h.agents.show},
 		{patch, "/agents/:name", nil, "change members of an agent; null removes one", ok, h.agents.change},
+		{post, "/agents/:name/reset", nil, "replace an agent that was edited here by its unused file", ok,
+			h.agents.reset},
 		{del, "/agents/:name", nil, "delete an agent", none, h.agents.delete},
 		{get, "/agents/:name/drafts/:side", nil, "the draft of a schema; side: input or output", ok, h.drafts.show},
 		{put, "/agents/:name/drafts/:side", nil, "save a draft of a schema; it need not be valid", none, h.drafts.put},

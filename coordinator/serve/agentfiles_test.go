@@ -1,12 +1,16 @@
 package serve_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"ao/coordinator/audit"
+	"ao/coordinator/health"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/shared/agent"
@@ -356,4 +360,119 @@ func TestExamplesAreEditedInACopy(t *testing.T) {
 	shipped.write("three/agent.json", `{"name":"three"}`)
 	natstest.Until(t, "the new agent is there", func() bool { return s.get("/agents/three").status == 200 })
 	s.get("/agents/two").want(404)
+}
+
+// TestUnusedFile: an agent that was edited in its copy names the shipped file that it does not use, and is reset to it.
+func TestUnusedFile(t *testing.T) {
+	t.Parallel()
+	shipped, data := folder(t), t.TempDir()
+	shipped.write("one/agent.json", `{"name":"one"}`)
+	shipped.write("one/agent.system-prompt.md", "Rhyme.")
+	shipped.write("flat.json", `{"name":"plain"}`)
+	audited := filepath.Join(data, "audit.jsonl")
+	seeded := func(c *serve.Config) {
+		c.Coordinator.AgentsSeed, c.Coordinator.AgentsWritable, c.NATS.DataDir = shipped.dir, true, data
+	}
+	s := start(t, seeded, func(c *serve.Config) { c.AuditLog = audited })
+	other := s.another(seeded)
+	tag := func() string { return "If-Match: " + s.get("/agents/one").header.Get("ETag") }
+	reset := func(headers ...string) got { return s.call("POST", "/agents/one/reset", "", headers...) }
+	unused := func(want string) {
+		t.Helper()
+		for _, at := range []*stack{s, other} {
+			natstest.Until(t, "unused_file is "+want, func() bool {
+				raw, _ := json.Marshal(at.get("/agents/one").want(200)["unused_file"])
+				return string(raw) == want
+			})
+		}
+	}
+	unused("null")
+	if m := reset().want(409); !strings.Contains(m["message"].(string), "has no unused file") {
+		t.Errorf("%v", m)
+	}
+	s.call("POST", "/agents/nobody/reset", "").want(404)
+
+	before := tag()
+	s.call("PATCH", "/agents/one", `{"description":"mine"}`).want(200)
+	at := `{"changed":false,"path":"` + shipped.path("one/agent.json") + `"}`
+	unused(at)
+	s.finds("agents", health.OK, "all 2 load")
+	shipped.write("one/agent.json", `{"name":"one","description":"theirs"}`)
+	unused(strings.Replace(at, "false", "true", 1))
+	s.finds("agents", health.Warn, "changes of their files have no effect: one ("+shipped.path("one/agent.json")+")")
+	view := s.get("/agents/one").body
+	s.post("/agents/preview", `{"definition":`+view+`}`).want(200)
+
+	if m := reset(before).want(412); m["current"] == nil {
+		t.Errorf("%v", m)
+	}
+	for text, why := range map[string]string{`{"name":"two"}`: "name cannot be changed", `{"name":`: "not a valid def",
+		`{"name":"one","output_schema_name":"none"}`:       "none",
+		`{"name":"one","type":"procedural","command":"x"}`: "runner"} {
+		shipped.write("one/agent.json", text)
+		if m := reset(tag()).want(409); !strings.Contains(m["message"].(string), why) {
+			t.Errorf("%s: %v", text, m)
+		}
+	}
+	shipped.write("one/agent.json", `{"name":"one","description":"theirs"}`)
+	if m := reset(tag()).want(200); m["description"] != "theirs" || m["system_prompt"] != "Rhyme." ||
+		m["unused_file"] != nil {
+		t.Errorf("%v", m)
+	}
+	unused("null")
+	shipped.write("one/agent.json", `{"name":"one","description":"newer"}`) // the copy follows its file again
+	natstest.Until(t, "the file's change is there", func() bool {
+		return into[agent.Blueprint](other.get("/agents/one"), 200).Description == "newer"
+	})
+	natstest.Until(t, "the reset is recorded", func() bool {
+		all := recorded(record(t, audited), audit.HTTP, audit.Anonymous, "", "agent.reset", 200, "")
+		return len(all) == 1 && all[0].Agent == "one"
+	})
+
+	s.call("PATCH", "/agents/plain", `{"description":"mine"}`).want(200)
+	if m := s.call("POST", "/agents/plain/reset", "").want(200); m["description"] != "" {
+		t.Errorf("%v", m)
+	}
+	shipped.has("flat.json", `{"name":"plain"}`)
+}
+
+// TestAResetLosesNoSave: of a reset and a save of the same version one is refused.
+func TestAResetLosesNoSave(t *testing.T) {
+	t.Parallel()
+	shipped, data := folder(t), t.TempDir()
+	shipped.write("one/agent.json", `{"name":"one"}`)
+	seeded := func(c *serve.Config) {
+		c.Coordinator.AgentsSeed, c.Coordinator.AgentsWritable, c.NATS.DataDir = shipped.dir, true, data
+	}
+	s := start(t, seeded)
+	other := s.another(seeded)
+	for n := range 20 {
+		edited := s.call("PATCH", "/agents/one", `{"description":"first `+strconv.Itoa(n)+`"}`)
+		edited.want(200)
+		tag := "If-Match: " + edited.header.Get("ETag")
+		natstest.Until(t, "both know the version", func() bool {
+			return "If-Match: "+other.get("/agents/one").header.Get("ETag") == tag
+		})
+		var both sync.WaitGroup
+		var reset, saved got
+		both.Go(func() { reset = s.call("POST", "/agents/one/reset", "", tag) })
+		both.Go(func() { saved = other.call("PATCH", "/agents/one", `{"description":"second"}`, tag) })
+		both.Wait()
+		if want := map[int]int{200: 412, 412: 200}[reset.status]; saved.status != want {
+			t.Fatalf("the reset is answered %d %s, the save %d %s", reset.status, reset.body, saved.status, saved.body)
+		}
+		now := into[agent.Blueprint](s.get("/agents/one"), 200).Description
+		if want := map[int]string{200: "second", 412: ""}[saved.status]; now != want {
+			t.Fatalf("the agent's description is %q, want %q", now, want)
+		}
+	}
+	off := s.another(seeded, func(c *serve.Config) { c.Coordinator.AgentsWritable = false })
+	s.call("PATCH", "/agents/one", `{"description":"mine"}`).want(200)
+	natstest.Until(t, "it is known to be edited", func() bool {
+		return off.get("/agents/one").want(200)["unused_file"] != nil
+	})
+	if m := off.call("POST", "/agents/one/reset", "").want(409); !strings.Contains(m["message"].(string),
+		"AO_AGENTS_WRITABLE") {
+		t.Errorf("%v", m)
+	}
 }

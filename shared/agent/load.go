@@ -33,6 +33,12 @@ type BrokenFile struct {
 	RunnerID string `json:"runner_id,omitempty"` // in a runner's folder: the runner
 }
 
+// UnusedFile is a file whose copy was edited: changes of it have no effect.
+type UnusedFile struct {
+	Path    string `json:"path"`
+	Changed bool   `json:"changed"` // since it was copied
+}
+
 // Load reads every agent of a folder: <name>/agent.json, with an optional agent.system-prompt.md, or
 // <name>.json. A bad file is reported by name and does not affect the others. Of two files with one name the
 // first by path is kept. kind is the type of files without one. fits, if given, may refuse a file, which then

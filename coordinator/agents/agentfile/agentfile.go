@@ -75,10 +75,9 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 		if err != nil {
 			return explain(err, path)
 		}
-		before, err := old.Blueprint(run.Autonomous)
+		before, err := definition(old)
 		if err != nil {
-			return fault.Newf(fault.Conflict, "%s is not a valid definition: %s; fix the file", path,
-				fault.Describe(err)).With("path", path)
+			return err
 		}
 		next, err := change(old, before)
 		if err != nil {
@@ -89,7 +88,21 @@ func replace(ctx context.Context, dir, path string, change func(agent.Files, age
 			return explain(err, path)
 		}
 	}
+	return errBusy(path)
+}
+
+func errBusy(path string) error {
 	return fault.Newf(fault.Conflict, "%s is being changed by others; try again", path).With("path", path)
+}
+
+// definition reads the definition in an agent's files.
+func definition(f agent.Files) (agent.Blueprint, error) {
+	b, err := f.Blueprint(run.Autonomous)
+	if err != nil {
+		err = fault.Newf(fault.Conflict, "%s is not a valid definition: %s; fix the file", f.Path,
+			fault.Describe(err)).With("path", f.Path)
+	}
+	return b, err
 }
 
 // applyChanges returns the files with the members changed.

@@ -94,16 +94,21 @@ func (s Seed) syncAgent(n *seedState, name string, source, copy agentFiles) (boo
 	if untouched := copied && copyHash == last || !copied && copy == nil || n.Writing == name; !untouched {
 		return false, nil
 	}
+	return true, s.replace(n, name, source, copy)
+}
+
+// replace replaces the copy of one agent. One that was interrupted is repeated by the next Sync.
+func (s Seed) replace(n *seedState, name string, source, copy agentFiles) error {
 	n.Writing = name
 	if err := s.write(*n); err != nil {
-		return false, err
+		return err
 	}
 	if err := source.replace(s.To, copy); err != nil {
-		return false, err
+		return err
 	}
 	n.Writing = ""
-	n.note(name, sourceHash)
-	return true, nil
+	n.note(name, source.hash())
+	return nil
 }
 
 // note notes the hash of an agent's copy; empty: it has none any more.

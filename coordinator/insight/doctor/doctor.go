@@ -43,6 +43,7 @@ type Doctor struct {
 	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
 		BrokenAgents() []agent.BrokenFile
+		UnusedFiles() map[string]agent.UnusedFile
 	}
 	Waits      interface{ UnmatchedQueues() map[string]time.Time }
 	Damages    func() []highwater.Damage
@@ -353,6 +354,22 @@ func (d *Doctor) checkAgents() (all []health.Result) {
 	if len(all) == 0 {
 		list, _ := d.Agents.Agents("")
 		all = append(all, health.Passed("agents", "all %d load", len(list)))
+	}
+	return append(all, d.checkUnused()...)
+}
+
+// checkUnused checks for files of agents that were changed to no effect: the agent was edited here.
+func (d *Doctor) checkUnused() (all []health.Result) {
+	files := d.Agents.UnusedFiles()
+	var unused []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if files[name].Changed {
+			unused = append(unused, name+" ("+files[name].Path+")")
+		}
+	}
+	if len(unused) > 0 {
+		all = append(all, health.Warned("agents", "'ao agents reset AGENT' takes the file; what was edited here is "+
+			"lost then", "agents were edited here, so changes of their files have no effect: %s", firstFew(unused)))
 	}
 	return all
 }

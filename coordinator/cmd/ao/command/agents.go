@@ -51,7 +51,7 @@ func agentsCommand(a *app) *cobra.Command {
 		return err
 	})
 	c.AddCommand(agentShowCommand(a), agentPreviewCommand(a), agentNewCommand(a), agentCreateCommand(a),
-		agentImportCommand(a), agentUpdateCommand(a),
+		agentImportCommand(a), agentUpdateCommand(a), agentResetCommand(a),
 		deleteCommand(a, "agents", &cobra.Command{Use: "delete AGENT", Args: oneAgent,
 			Short: "Delete an agent stored by the coordinator", ValidArgsFunction: completer{a}.agents}))
 	return c
@@ -122,7 +122,13 @@ func agentShowCommand(a *app) *cobra.Command {
 	}
 }
 
-func showAgent(a *app, b agent.Blueprint) error {
+// shownAgent is an agent as GET /agents/{name} shows it.
+type shownAgent struct {
+	agent.Blueprint
+	UnusedFile *agent.UnusedFile `json:"unused_file"`
+}
+
+func showAgent(a *app, b shownAgent) error {
 	var f screen.Facts
 	f.Add("agent", b.Name, "type", b.Type, "status", b.Status, "description", b.Description,
 		"tags", strings.Join(b.Tags, ", "), "profile", b.ExecutorProfile)
@@ -132,10 +138,21 @@ func showAgent(a *app, b agent.Blueprint) error {
 	if b.TimeoutSeconds > 0 {
 		f.Add("timeout", fmt.Sprintf("%d s", b.TimeoutSeconds))
 	}
-	f.Add("answer", outputRule(b), "command", b.Command, "runner", b.RunnerID, "changed", a.at(b.ModifiedAt),
-		"system prompt", b.SystemPrompt)
+	f.Add("answer", outputRule(b.Blueprint), "command", b.Command, "runner", b.RunnerID, "changed", a.at(b.ModifiedAt),
+		"unused file", unusedFile(b), "system prompt", b.SystemPrompt)
 	a.print(f.String())
-	return showFields(a, b.Name, schemaOf(b).Fields())
+	return showFields(a, b.Name, schemaOf(b.Blueprint).Fields())
+}
+
+// unusedFile says which file an agent that was edited does not use; empty: none.
+func unusedFile(b shownAgent) string {
+	switch {
+	case b.UnusedFile == nil:
+		return ""
+	case b.UnusedFile.Changed:
+		return fmt.Sprintf("%s, changed since it was copied; 'ao agents reset %s' takes it", b.UnusedFile.Path, b.Name)
+	}
+	return fmt.Sprintf("%s; 'ao agents reset %s' takes it", b.UnusedFile.Path, b.Name)
 }
 
 // showFields lists an agent's parameters and an example command.
@@ -215,6 +232,19 @@ func agentUpdateCommand(a *app) *cobra.Command {
 			"changed")
 	})
 	return c
+}
+
+func agentResetCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "reset AGENT", Short: "Replace an agent that was edited by its unused file", Args: oneAgent,
+		ValidArgsFunction: completer{a}.agents,
+		Long: `Replace an agent that was edited in the coordinator's copy by the file that was copied (AO_AGENTS_SEED).
+'ao agents show' names it as the unused file. What was edited is lost.`,
+		RunE: a.withClient(func(ctx context.Context, args []string) error {
+			return saveAgent(ctx, a, client.Call{Method: http.MethodPost, Path: []string{"agents", args[0], "reset"}},
+				"reset")
+		}),
+	}
 }
 
 // saveAgent sends a definition and reports the result.

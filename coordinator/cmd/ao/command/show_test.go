@@ -148,6 +148,9 @@ func TestShow(t *testing.T) {
 		"GET /sessions/ses_1/result": `{"result_type":"autonomous","result_text":"as \u001b is","result_data":null}`,
 		"POST /runs/run_1/stop":      `{"run_id":"run_1","status":"stopping"}`,
 		"GET /ready":                 `{"status":"ready"}`,
+		"GET /agents/edited": `{"name":"edited","type":"autonomous","status":"active","description":"",` +
+			`"unused_file":{"path":"/etc/ao/edited/agent.json","changed":true}}`,
+		"POST /agents/edited/reset": `{"name":"edited"}`,
 	})
 	for _, tt := range []struct{ args, out, errs string }{
 		{"show run_1", `run         run_1
@@ -177,6 +180,17 @@ depth      integer    -         -        minimum 1; maximum 9  ` + long + `
 
 ao run crawl --param url=text
 `, ""},
+		{"agents show edited", `agent        edited
+type         autonomous
+status       active
+unused file  /etc/ao/edited/agent.json, changed since it was copied; 'ao agents reset edited' takes it
+
+PARAMETER  TYPE    REQUIRED  LIMITS
+prompt     string  yes       minLength 1
+
+ao run edited --param prompt=text
+`, ""},
+		{"agents reset edited", "", "edited reset\n"},
 		{"result run_1", "[\n  1,\n  {}\n]\n", "the program exited with code 3\n"},
 		{"result ses_1", "as \x1b is\n", ""}, // not a terminal: as it is, and its line ends
 		{"result run_1 --json", `{"result_type":"procedural","result_text":null,"result_data":[1,{}],"exit_code":3}` +
