@@ -3,7 +3,6 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/access"
-	"ao/coordinator/agents"
 	"ao/shared/fault"
 	"ao/shared/strictjson"
 
@@ -63,11 +60,7 @@ const clientClosed = 499
 
 // refuse writes an error. Unclassified errors are logged and not shown.
 func (a *answers) refuse(g *gin.Context, err error) {
-	f := fault.Of(err)
-	if none, ok := errors.AsType[*agents.None](err); ok && len(none.Dirs) > 0 && caller(g).Session == "" &&
-		caller(g).RequireScope(access.Admin) == nil {
-		f = f.With("folders", none.Dirs)
-	}
+	f := problem(g, err)
 	a.audit.refused(g, f.Code)
 	if g.Request.Context().Err() != nil && f.Kind != fault.Invalid {
 		g.Status(clientClosed)

@@ -43,6 +43,7 @@ var parameters = map[string]obj{
 	"format": {"description": "csv or ndjson: all matches as a file, the newest 100,000 at most (limit: fewer).",
 		"schema": obj{"type": "string", "enum": []string{formatJSON, formatCSV, formatNDJSON}, "default": formatJSON}},
 	"download": flag("Answer with a file."),
+	"report":   flag("Answer 200 also where it would be refused, with the refusal as error."),
 	"timeout_seconds": {"description": "How long to wait, in seconds.",
 		"schema": obj{"type": "integer", "minimum": 0, "maximum": maxWait, "default": defaultWait}},
 }

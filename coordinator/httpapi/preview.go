@@ -3,6 +3,8 @@ package httpapi
 import (
 	"runtime"
 
+	"ao/coordinator/preview"
+
 	"github.com/gin-gonic/gin"
 )
 
@@ -28,5 +30,7 @@ func (a *previewAPI) schema(g *gin.Context, q request) (any, error) {
 }
 
 func (a *previewAPI) agent(g *gin.Context, q request) (any, error) {
-	return a.previews.Preview(g.Request.Context(), q.body)
+	return reported(g, q, func() (preview.AgentPreview, error) {
+		return a.previews.Preview(g.Request.Context(), q.body)
+	})
 }

@@ -49,7 +49,7 @@ func (h handlers) routes() []route {
 			h.login.code},
 
 		{post, "/runs", nil, "start or resume a session; mode sync waits for the result", created, h.runs.create},
-		{post, "/runs/validate", nil, "check a request of POST /runs; nothing is stored", ok, h.runs.validate},
+		{post, "/runs/validate", checks, "check a request of POST /runs; nothing is stored", ok, h.runs.validate},
 		{get, "/runs", listFilters, "runs, newest first; format=csv or ndjson: all matches as a file", ok, h.runs.list},
 		{get, "/runs/count", countFilters, "the number of matching runs", ok,
 			matching(listingRuns, h.runs.runs, Runs.Count)},
@@ -89,7 +89,7 @@ func (h handlers) routes() []route {
 
 		{get, "/agents", []string{"status"}, "agents; status=broken: files that cannot be read", ok, h.agents.list},
 		{post, "/agents", nil, "define an agent", created, h.agents.create},
-		{post, "/agents/preview", nil, "the prompts of a run and the runners that match; nothing is stored", ok,
+		{post, "/agents/preview", checks, "the prompts of a run and the runners that match; nothing is stored", ok,
 			h.previews.agent},
 		{get, "/agents/:name", nil, "one agent", ok, h.agents.show},
 		{patch, "/agents/:name", nil, "change members of an agent; null removes one", ok, h.agents.change},

@@ -129,11 +129,13 @@ func (a *runsAPI) submission(g *gin.Context, q request) ([]byte, error) {
 }
 
 func (a *runsAPI) validate(g *gin.Context, q request) (any, error) {
-	body, err := a.submission(g, q)
-	if err != nil {
-		return nil, err
-	}
-	return a.runs.Validate(g.Request.Context(), body)
+	return reported(g, q, func() (runs.Validation, error) {
+		body, err := a.submission(g, q)
+		if err != nil {
+			return runs.Validation{}, err
+		}
+		return a.runs.Validate(g.Request.Context(), body)
+	})
 }
 
 // listing reads the parameters of a list.

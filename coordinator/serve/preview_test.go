@@ -177,10 +177,13 @@ func TestAnAgentIsPreviewed(t *testing.T) {
 		{`{"definition":{"name":"x","output_schema_name":"none"}}`, 404, "SchemaNotFound"},
 		{`{"agent_name":"none"}`, 404, "not_found"},
 	} {
-		if m := s.post("/agents/preview", tt.body).want(tt.status); m["error"] != tt.code {
+		refused := s.post("/agents/preview", tt.body)
+		if m := refused.want(tt.status); m["error"] != tt.code {
 			t.Errorf("%s: %v", tt.body, m)
 		}
+		literal(t, s.post("/agents/preview?report=true", tt.body), 200, `{"valid":false,"error":`+refused.body+`}`)
 	}
+	s.post("/agents/preview?report=yes", `{}`).want(400)
 	if list := s.get("/agents").body; strings.Contains(list, `"name":"x"`) {
 		t.Errorf("it is stored: %s", list)
 	}

@@ -211,6 +211,8 @@ func TestOutputSchemaPrecedence(t *testing.T) {
 		for _, path := range []string{"/runs", "/runs/validate"} {
 			literal(t, s.post(path, `{"agent_name":"plain","prompt":"x",`+tt.more+`}`), tt.status, tt.want)
 		}
+		literal(t, s.post("/runs/validate?report=true", `{"agent_name":"plain","prompt":"x",`+tt.more+`}`), 200,
+			`{"valid":false,"error":`+tt.want+`}`)
 	}
 }
 
