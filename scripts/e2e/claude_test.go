@@ -394,7 +394,7 @@ func TestAStoppedClaudeLeavesNothing(t *testing.T) {
 		"sleeper": func(last string, _ standin.Request) standin.Answer {
 			if strings.Contains(last, "Sleep") {
 				return standin.ToolCall("Bash",
-					map[string]any{"command": "sleep 1000 & echo $! $$ >pids.new; mv pids.new pids; sleep 1000; true"})
+					map[string]any{"command": "true; sleep 1000 & echo $! $$ >pids.new; mv pids.new pids; wait; true"})
 			}
 			return nil
 		},

@@ -97,7 +97,7 @@ func (t failure) classify(c config, session string, exit process.Exit) *fault.Fa
 	case t.subtype == "" && strings.Contains(stderr, "unknown option"):
 		return fault.New(fault.Internal, codeFailed, exit.Reason()+
 			". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 "+
-			"and 2.1.330 are known to work").With("exit_code", exit.Code)
+			"and 2.1.332 are known to work").With("exit_code", exit.Code)
 	case t.message != "" && exit.Hit.Limit != "":
 		return fault.New(fault.Internal, codeFailed, exit.Hit.String()+": "+t.message).With("exit_code", exit.Code)
 	case t.message != "":

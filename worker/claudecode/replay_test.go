@@ -77,7 +77,7 @@ func TestTranscripts(t *testing.T) {
 			"metadata",
 		}},
 	} {
-		for _, version := range []string{"2.1.197", "2.1.330"} {
+		for _, version := range []string{"2.1.197", "2.1.332"} {
 			t.Run(name+" of "+version, func(t *testing.T) {
 				t.Parallel()
 				file, err := filepath.Abs(filepath.Join("testdata", version, name+".jsonl"))

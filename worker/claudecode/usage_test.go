@@ -84,7 +84,7 @@ func TestTheCostOfATurn(t *testing.T) {
 
 // TestTheCostOfARecordedTurn replays a session's second turn, with another model than the first, from two versions.
 func TestTheCostOfARecordedTurn(t *testing.T) {
-	for version, api := range map[string]float64{"2.1.197": 275, "2.1.330": 278 - 174} {
+	for version, api := range map[string]float64{"2.1.197": 275, "2.1.332": 3286 - 347} {
 		file, err := filepath.Abs(filepath.Join("testdata", version, "resumed.jsonl"))
 		if err != nil {
 			t.Fatal(err)
