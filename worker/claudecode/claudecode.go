@@ -20,6 +20,7 @@
 //	needs more turns than allowed                 failed     claude_max_turns
 //	has no such session                           failed     claude_session_gone
 //	may not bypass permissions, as root           failed     claude_permission_mode
+//	is kept from answering by a hook              failed     claude_failed with terminal_reason
 //	ends in any other way                         failed     claude_failed
 //	is stopped (the context ends)                 stopped    –
 //
@@ -39,6 +40,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"ao/shared/executor"
 	"ao/shared/fault"
@@ -56,6 +58,7 @@ const (
 // Executor runs claude.
 type Executor struct {
 	Confinement *process.Confinement // of claude and its programs; nil: not confined
+	exitDelay   time.Duration        // default exitDelay
 }
 
 // Run runs one turn: of a new session, or of the claude session in Invocation.ExecutorSession. When ctx ends, claude
@@ -89,7 +92,8 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 
 	turn, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := stream{host: host, config: c, stopped: ctx.Err, onStarted: begun, kill: cancel, maxLine: maxLine}
+	s := stream{host: host, config: c, stopped: ctx.Err, onStarted: begun, kill: cancel, maxLine: maxLine,
+		exit: exitWatch{delay: cmp.Or(e.exitDelay, exitDelay), kill: cancel}}
 	s.deadline, _ = ctx.Deadline()
 	exit, err := process.Run(turn, process.Spec{
 		Path: file, Args: args, Dir: inv.ProjectDir, Env: environment(host.Env, c), Stdin: in,

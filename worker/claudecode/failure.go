@@ -33,6 +33,7 @@ type failure struct {
 	message string // error message or last text
 	resets  time.Time
 	wait    time.Duration // wait that the API asked for; 0: unknown
+	reason  string        // why a turn that claude calls a success has no answer; may be empty
 }
 
 func notFound(claude string, err error) *fault.Fault {
@@ -44,10 +45,13 @@ func notFound(claude string, err error) *fault.Fault {
 
 func (t *failure) fromResult(end *resultLine) {
 	t.subtype, t.status = end.Subtype, end.Status
-	if len(end.Errors) > 0 {
+	switch {
+	case len(end.Errors) > 0:
 		t.message = cutText(strings.Join(end.Errors, "; "), process.MaxReason)
-	} else if end.Text != nil && *end.Text != "" {
+	case !end.blank():
 		t.message = cutText(*end.Text, process.MaxReason)
+	case !end.Failed && end.unanswered():
+		t.reason, t.message = cutText(end.Reason, 200), end.whyUnanswered()
 	}
 	// claude 2.1.197 reports no status if it stops retrying early
 	if t.status == 0 && strings.Contains(t.message, "529 Overloaded") {
@@ -98,6 +102,8 @@ func (t failure) classify(c config, session string, exit process.Exit) *fault.Fa
 		return fault.New(fault.Internal, codeFailed, exit.Reason()+
 			". This Claude Code is too old for the profile's config, or too new for this worker; versions 2.1.197 "+
 			"and 2.1.332 are known to work").With("exit_code", exit.Code)
+	case t.reason != "":
+		return fault.New(fault.Internal, codeFailed, t.message).With("terminal_reason", t.reason)
 	case t.message != "" && exit.Hit.Limit != "":
 		return fault.New(fault.Internal, codeFailed, exit.Hit.String()+": "+t.message).With("exit_code", exit.Code)
 	case t.message != "":

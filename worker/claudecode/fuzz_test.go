@@ -34,7 +34,8 @@ func FuzzStream(f *testing.F) {
 				t.Errorf("a %q is reported as %q", kind, body)
 			}
 		}}
-		s := stream{host: host, stopped: t.Context().Err, onStarted: func() {}, kill: func() {}, maxLine: maxLine}
+		s := stream{host: host, stopped: t.Context().Err, onStarted: func() {}, kill: func() {}, maxLine: maxLine,
+			exit: exitWatch{delay: exitDelay, kill: func() {}}}
 		for line := range bytes.Lines(text) {
 			s.onLine(bytes.TrimRight(line, "\n"))
 		}

@@ -33,7 +33,8 @@ type stream struct {
 	result                    *resultLine
 	interrupted               bool // ended by a stop
 	failure                   failure
-	retryTooLate              bool         // claude would retry after the run's time limit
+	retryTooLate              bool // claude would retry after the run's time limit
+	exit                      exitWatch
 	plain                     process.Text // output in another format
 }
 
@@ -43,7 +44,10 @@ func (s *stream) onLine(raw []byte) {
 		Type    string `json:"type"`
 		Subtype string `json:"subtype"`
 	}
-	if json.Unmarshal(raw, &head) != nil || head.Type == "" {
+	err := json.Unmarshal(raw, &head)
+	kind := head.Type + "/" + head.Subtype
+	defer s.exit.onLine(kind, raw)
+	if err != nil || head.Type == "" {
 		if len(raw) > s.maxLine {
 			s.systemMessage(fmt.Sprintf("a line of Claude Code larger than %d MiB is dropped", s.maxLine>>20))
 			return
@@ -52,7 +56,7 @@ func (s *stream) onLine(raw []byte) {
 		s.plain.Add(append(bytes.Clone(raw), '\n'))
 		return
 	}
-	switch head.Type + "/" + head.Subtype {
+	switch kind {
 	case "system/init":
 		s.onStarted()
 		s.init(raw)
@@ -231,9 +235,10 @@ func (s *stream) toolResults(raw []byte) {
 // onResult handles claude's result line. If background work continued, there are several; the last one counts.
 func (s *stream) onResult(raw []byte) {
 	var l resultLine
-	if json.Unmarshal(raw, &l); l.Subtype == "" {
+	if json.Unmarshal(raw, &l); l.Subtype == "" || s.exit.expired.Load() {
 		return
 	}
+	s.exit.waiting = true
 	s.result, s.interrupted = &l, s.stopped() != nil
 	l = l.subtract(s.usageBefore)
 	refused, more := denials(l.Denials)
@@ -264,14 +269,18 @@ func (s *stream) onResult(raw []byte) {
 
 // outcome returns the outcome of the turn, once claude has ended.
 func (s *stream) outcome(ctx context.Context, inv executor.Invocation, exit process.Exit) run.Outcome {
+	s.exit.stop()
+	if s.exit.expired.Load() {
+		s.systemMessage("Claude Code did not exit after its result and was ended")
+	}
 	exit.Stdout = s.plain.Bytes()
 	result := &run.Result{Type: run.Autonomous}
 	if s.lastText != "" {
 		result.Text = &s.lastText
 	}
 	switch {
-	case s.result != nil && !s.result.Failed && s.result.Subtype == "success":
-		if s.result.Text != nil {
+	case s.result.succeeded():
+		if s.lastText == "" || !s.result.blank() {
 			result.Text = s.result.Text
 		}
 		return run.Outcome{Status: run.Completed, Result: result}
