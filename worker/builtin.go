@@ -13,6 +13,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 	"ao/worker/claudecode"
 	"ao/worker/launch"
 	"ao/worker/procedural"
@@ -44,16 +45,23 @@ func newExecutor(p profile.Profile, box *process.Confinement, most int64, log *s
 		}
 		return with(p, box), none, nil
 	}
+	file := ""
+	if !p.RunsCommands() {
+		var err error
+		file, err = p.Program()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
 	if p.Type == run.Autonomous {
-		file, err := p.Program()
-		if err == nil && p.LLM() {
+		if p.LLM() {
 			e, err := newLLMExecutor(p, file, box, most)
 			return e, none, err
 		}
 		if p.Lifecycle == executor.Persistent {
-			return persistentExecutor{programExecutor{int(most), file, box}, newPool(p, log)}, none, err
+			return persistentExecutor{programExecutor{int(most), file, box}, newPool(p, log)}, none, nil
 		}
-		return programExecutor{int(most), file, box}, none, err
+		return programExecutor{int(most), file, box}, none, nil
 	}
 	d, err := newDefinitions(p, log)
 	if err != nil {
@@ -61,6 +69,9 @@ func newExecutor(p profile.Profile, box *process.Confinement, most int64, log *s
 	}
 	if len(d.agents) == 0 {
 		log.Warn("the profile has no runnable agent", "profile", p.Name, "agents_dir", p.AgentsDir)
+	}
+	if !p.RunsCommands() {
+		return proceduralProgram{programExecutor{int(most), file, box}, d}, d, nil
 	}
 	return proceduralExecutor{int(most), d, box}, d, nil
 }
@@ -174,15 +185,54 @@ func (c proceduralExecutor) Files(agent string) []string {
 func (c proceduralExecutor) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
 	path, ok := c.definitions.serves(inv.AgentName, inv.AgentHash)
 	if !ok {
-		f := fault.New(fault.Internal, procedural.CodeNotFound, fmt.Sprintf("this worker has no agent %q",
-			inv.AgentName))
-		return run.Outcome{Status: run.Failed, Error: f}
+		return noSuchAgent(inv.AgentName)
 	}
 	return procedural.Run(ctx, procedural.Job{
 		Invocation: inv, Command: path, Env: host.Env, OnEvent: host.Emit, Confinement: c.confinement, Kill: host.Kill,
 		Timeout:   2 * run.MaxTimeout * time.Second, // ctx has the real limit
 		MaxResult: c.maxResult,
 	})
+}
+
+func noSuchAgent(name string) run.Outcome {
+	return run.Outcome{Status: run.Failed, Error: fault.New(fault.Internal, procedural.CodeNotFound,
+		fmt.Sprintf("this worker has no agent %q", name))}
+}
+
+// proceduralProgram runs procedural agents with a program that speaks the executor protocol. The document names the
+// agent's own program by its path.
+type proceduralProgram struct {
+	programExecutor
+	definitions *definitions
+}
+
+func (p proceduralProgram) Check(agent, hash string) *fault.Fault {
+	return cmp.Or(p.programExecutor.Check(agent, hash), p.commands().Check(agent, hash))
+}
+
+func (p proceduralProgram) Files(agent string) []string {
+	return append(p.programExecutor.Files(agent), p.commands().Files(agent)...)
+}
+
+// commands are the programs of the agents.
+func (p proceduralProgram) commands() checker { return proceduralExecutor{definitions: p.definitions} }
+
+func (p proceduralProgram) Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.Outcome {
+	path, ok := p.definitions.serves(inv.AgentName, inv.AgentHash)
+	if !ok {
+		return noSuchAgent(inv.AgentName)
+	}
+	command, err := strictjson.Encode(path)
+	if err == nil {
+		inv.Blueprint, err = strictjson.Edit(inv.Blueprint, []strictjson.Change{{Keys: []string{"command"},
+			Value: command}})
+	}
+	if err != nil {
+		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
+	}
+	j := p.job(inv, host)
+	j.Procedural = true
+	return program.Run(ctx, j)
 }
 
 // persistentExecutor is a programExecutor whose processes stay between turns.

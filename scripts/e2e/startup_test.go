@@ -125,7 +125,7 @@ func TestSettings(t *testing.T) {
 			{"worker", "AO_PROFILES=broken",
 				[]string{"profiles/broken.json", "The body is not JSON: it ends too early"}},
 			{"worker", "AO_PROFILES=typo", []string{"profiles/typo.json", `Unknown field "agents_dri"`}},
-			{"worker", "AO_PROFILES=other", []string{`"my-own-exec" is not supported`}},
+			{"worker", "AO_PROFILES=other", []string{`"my-own-exec": no such file in `}},
 			{"worker", "AO_NATS_URL=embed", []string{"a worker needs an address"}},
 			{"coordinator", "AO_HTTP_ADDR=192.0.2.1:80", []string{"is reachable from beyond this machine",
 				"AO_INSECURE_LISTEN=yes"}},

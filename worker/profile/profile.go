@@ -37,7 +37,7 @@ type Profile struct {
 	Path    string `json:"-"` // the file
 	Type    string `json:"type"`
 	Command string `json:"command"`
-	// procedural: folder of its agents; relative to the file, absolute once read
+	// procedural: folder of its agents; relative to the file or a folder of the worker, absolute once read
 	AgentsDir string          `json:"agents_dir"`
 	Config    json.RawMessage `json:"config"`
 	// oneshot (default), or persistent: a process stays for its session's turns
@@ -82,9 +82,7 @@ func Read(dir, name string) (Profile, error) {
 	if err := p.check(); err != nil {
 		return Profile{}, fmt.Errorf("profile file %s: %w", path, err)
 	}
-	if p.AgentsDir != "" && !filepath.IsAbs(p.AgentsDir) {
-		p.AgentsDir = filepath.Join(filepath.Dir(path), p.AgentsDir)
-	}
+	p.AgentsDir = p.agentsDir()
 	return p, nil
 }
 
@@ -195,7 +193,7 @@ func (p Profile) Runnable() error {
 	switch {
 	case p.BuiltIn():
 		return nil
-	case p.Type == run.Autonomous:
+	case !p.RunsCommands():
 		_, err := p.Program()
 		if err != nil && p.LLM() {
 			return fault.Newf(fault.Invalid, "profile %q: %v, nor beside the worker. %s is a program of its own: "+
@@ -203,12 +201,9 @@ func (p Profile) Runnable() error {
 				"('docker compose --profile llm up --build')", p.Name, err, LLMExec).With("field", "command")
 		}
 		if err != nil {
-			return fault.Newf(fault.Invalid, "profile %q: %v", p.Name, err).With("field", "command")
+			return fault.Newf(fault.Invalid, "profile %q: %v, nor in a folder of the worker", p.Name, err).
+				With("field", "command")
 		}
-	case p.Command != proceduralExec:
-		return fault.Newf(fault.Invalid,
-			"profile %q: command %q is not supported; the command of a procedural profile is %s", p.Name, p.Command,
-			proceduralExec).With("field", "command")
 	case len(p.Config) > 2 && string(p.Config) != "null":
 		if members, err := strictjson.Members(p.Config); err != nil || len(members) > 0 {
 			return fault.Newf(fault.Invalid, "profile %q: %s takes no config; remove it", p.Name, proceduralExec).
@@ -231,6 +226,9 @@ func (p Profile) BuiltIn() bool {
 	return p.Type == run.Autonomous && slices.Contains([]string{ClaudeCodeExec, TestExec}, p.Command)
 }
 
+// RunsCommands reports whether the worker itself runs the commands of the profile's procedural agents.
+func (p Profile) RunsCommands() bool { return p.Type == run.Procedural && p.Command == proceduralExec }
+
 // OwnExecutor reports whether the profile's executor is AO's own. It is not confined, and only what it starts is.
 func (p Profile) OwnExecutor() bool { return p.BuiltIn() || p.LLM() }
 
@@ -238,21 +236,54 @@ func (p Profile) OwnExecutor() bool { return p.BuiltIn() || p.LLM() }
 func (p Profile) LLM() bool { return p.Type == run.Autonomous && p.Command == LLMExec }
 
 // StartsPrograms reports whether its runs may start programs; the test executor does not.
-func (p Profile) StartsPrograms() bool { return p.Command != TestExec }
+func (p Profile) StartsPrograms() bool { return !p.BuiltIn() || p.Command != TestExec }
 
 // TakesSystemPrompts reports whether the executor passes system_prompt to its model; otherwise it goes into the prompt.
 func (p Profile) TakesSystemPrompts() bool { return p.OwnExecutor() || p.SystemPrompts }
 
-// Program returns the path of an autonomous profile's program: relative to the profile's file, or on PATH. ao-llm-exec
-// may also be beside the worker.
+// Program returns the path of the profile's executor: relative to the profile's file, or on PATH. If it is in neither,
+// it may be beside the worker, and a path also relative to where the worker was started.
 func (p Profile) Program() (string, error) {
 	path, err := process.Find(p.Command, filepath.Dir(p.Path))
-	if self, unknown := os.Executable(); err != nil && p.LLM() && unknown == nil {
-		if beside, missing := process.Find(p.Command, filepath.Dir(self)); missing == nil {
-			return beside, nil
+	if !errors.Is(err, fs.ErrNotExist) {
+		return path, err
+	}
+	for _, dir := range workerFolders(p.Command) {
+		if other, missing := process.Find(p.Command, dir); missing == nil {
+			return other, nil
 		}
 	}
 	return path, err
+}
+
+// workerFolders returns the worker's folders in which a relative path may be: that of its program, and where it was
+// started. Runs may write to the latter, so no bare name is looked up there.
+func workerFolders(path string) (all []string) {
+	if filepath.IsAbs(path) {
+		return nil
+	}
+	if self, err := os.Executable(); err == nil {
+		all = append(all, filepath.Dir(self))
+	}
+	if here, err := os.Getwd(); err == nil && strings.Contains(path, "/") {
+		all = append(all, here)
+	}
+	return all
+}
+
+// agentsDir returns the absolute path of agents_dir, which is looked for as Program is.
+func (p Profile) agentsDir() string {
+	if p.AgentsDir == "" || filepath.IsAbs(p.AgentsDir) {
+		return p.AgentsDir
+	}
+	beside := filepath.Join(filepath.Dir(p.Path), p.AgentsDir)
+	for _, dir := range append([]string{filepath.Dir(p.Path)}, workerFolders(p.AgentsDir)...) {
+		at := filepath.Join(dir, p.AgentsDir)
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+			return at
+		}
+	}
+	return beside
 }
 
 // Agent is a procedural agent with the path of its program.

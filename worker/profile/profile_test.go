@@ -160,17 +160,65 @@ func TestRunnable(t *testing.T) {
 		{Profile{Type: "procedural", Command: proceduralExec, Lifecycle: "oneshot", Config: []byte("{ }")}, "<nil>"},
 		{Profile{Type: "procedural", Command: proceduralExec, Config: []byte(`{"a":1}`)},
 			`profile "p": ao-procedural-exec takes no config; remove it`},
-		{Profile{Type: "procedural", Command: "other"},
-			`profile "p": command "other" is not supported; the command of a procedural profile is ` +
-				`ao-procedural-exec`},
+		{Profile{Type: "procedural", Command: "sh", Config: []byte(`{"a":1}`)}, "<nil>"},
+		{Profile{Type: "procedural", Command: "ao-other", Path: "/profiles/p.json"},
+			`profile "p": command "ao-other": no such file in /profiles and no such program on PATH, nor in a folder ` +
+				`of the worker`},
 		{Profile{Type: "autonomous", Command: "sh", Config: []byte(`{"model":"m"}`)}, "<nil>"},
 		{Profile{Type: "autonomous", Command: "sh", Lifecycle: "persistent"}, "<nil>"},
 		{Profile{Type: "autonomous", Command: "./no-such-program", Path: "/profiles/p.json"},
-			`profile "p": command "./no-such-program": /profiles/no-such-program does not exist`},
+			`profile "p": command "./no-such-program": /profiles/no-such-program does not exist, nor in a ` +
+				`folder of the worker`},
 	} {
 		tt.p.Name = "p"
 		if got := fmt.Sprint(tt.p.Runnable()); got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)
+		}
+	}
+}
+
+// TestFoldersOfTheWorker: a relative path is looked for beside the profile and beside the worker's program. The last
+// place is where the worker was started, where a bare name is no program.
+func TestFoldersOfTheWorker(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, beside := t.TempDir(), filepath.Dir(self)
+	t.Chdir(top)
+	own, err := os.MkdirTemp(beside, "own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(own) })
+	inOwn := filepath.Base(own)
+	for _, path := range []string{own + "/exec",
+		top + "/x/here", top + "/x/both", top + "/profiles/x/both", top + "/bare"} {
+		write(t, path, "#!/bin/sh\n", 0o700)
+	}
+	for _, tt := range []struct{ path, want string }{
+		{"x/both", top + "/profiles/x/both"},
+		{"x/here", top + "/x/here"},
+		{inOwn + "/exec", own + "/exec"},
+		{"x/none", ""},
+		{"bare", ""},
+		{top + "/x/here", top + "/x/here"},
+	} {
+		write(t, top+"/profiles/p.json", fmt.Sprintf(`{"type":"autonomous","command":%q}`, tt.path), 0o600)
+		p, err := Read("profiles", "p")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.Program(); got != tt.want {
+			t.Errorf("%s: got %s, %v, want %s", tt.path, got, err, tt.want)
+		}
+	}
+	for dir, want := range map[string]string{"x": top + "/profiles/x", inOwn: own, "../x": top + "/x",
+		"./agents": top + "/profiles/agents"} {
+		write(t, top+"/profiles/p.json", fmt.Sprintf(`{"type":"procedural","command":"ao-procedural-exec",`+
+			`"agents_dir":%q}`, dir), 0o600)
+		if p, err := Read("profiles", "p"); err != nil || p.AgentsDir != want {
+			t.Errorf("%s: got %s, %v, want %s", dir, p.AgentsDir, err, want)
 		}
 	}
 }

@@ -64,6 +64,7 @@ type Job struct {
 	MaxResult   int                  // largest result, in bytes; default 16 MiB
 	Confinement *process.Confinement // nil: not confined
 	Kill        <-chan struct{}      // closed to kill the program without grace (process.Spec); nil: never
+	Procedural  bool                 // the agent is: its result has an exit code, and nothing is bound
 	// OnEvent gets session events while the program runs, and with the kind executor.LineBind what it bound. Calls
 	// are never concurrent. May be nil.
 	OnEvent func(kind string, body json.RawMessage)
@@ -75,9 +76,24 @@ type Job struct {
 
 // Run runs a job to its end. When ctx ends, the program is stopped and so is the outcome, with the result so far.
 func Run(ctx context.Context, j Job) run.Outcome {
+	o, code := runOnce(ctx, j)
+	if !j.Procedural || code == nil {
+		return o
+	}
+	r := run.Result{}
+	if o.Result != nil {
+		r = *o.Result
+	}
+	r.Type, r.ExitCode = run.Procedural, cmp.Or(r.ExitCode, code)
+	o.Result = &r
+	return o
+}
+
+// runOnce runs the program, and returns its exit code if it was started.
+func runOnce(ctx context.Context, j Job) (run.Outcome, *int) {
 	in, err := j.Invocation.Encode()
 	if err != nil {
-		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}
+		return run.Outcome{Status: run.Failed, Error: fault.Of(err)}, nil
 	}
 	most := cmp.Or(j.MaxResult, maxResult)
 	t := newTranscript(j, most)
@@ -92,10 +108,10 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	})
 	stop()
 	if bad := NotStarted(err); bad != nil {
-		return run.Outcome{Status: run.Failed, Error: bad}
+		return run.Outcome{Status: run.Failed, Error: bad}, nil
 	}
 	if !exit.Started {
-		return run.Outcome{Status: run.Stopped}
+		return run.Outcome{Status: run.Stopped}, nil
 	}
 	if t.usesProtocol {
 		exit.Stdout, exit.StdoutCut = t.plain.Bytes(), t.plain.Missing()
@@ -103,11 +119,11 @@ func Run(ctx context.Context, j Job) run.Outcome {
 	res, large := t.finalResult(exit.Stdout, exit.StdoutCut, most)
 	switch {
 	case err != nil:
-		return run.Outcome{Status: run.Stopped, Error: exit.KeepStderr(nil), Result: res}
+		return run.Outcome{Status: run.Stopped, Error: exit.KeepStderr(nil), Result: res}, &exit.Code
 	case exit.Code != 0 && (t.failure == nil || t.unreadable):
-		return run.Outcome{Status: run.Failed, Error: exit.Fault(codeFailed), Result: res}
+		return run.Outcome{Status: run.Failed, Error: exit.Fault(codeFailed), Result: res}, &exit.Code
 	}
-	return t.ended(res, large)
+	return t.ended(res, large), &exit.Code
 }
 
 // NotStarted returns why a program did not start, or nil if err is something else.

@@ -28,6 +28,8 @@ type transcript struct {
 	failure      *fault.Fault // error of that result line
 	unreadable   bool         // the failure is an unreadable result line
 
+	procedural bool // the agent is
+
 	run      string // run id of the current turn
 	answered bool   // a line ended the turn
 }
@@ -35,7 +37,7 @@ type transcript struct {
 // newTranscript starts the transcript of a job; most is the largest result, in bytes.
 func newTranscript(j Job, most int) *transcript {
 	t := &transcript{emit: j.OnEvent, maxLine: most + lineOverhead, plain: process.Text{Limit: most},
-		run: j.Invocation.RunID}
+		run: j.Invocation.RunID, procedural: j.Procedural}
 	if t.emit == nil {
 		t.emit = func(string, json.RawMessage) {}
 	}
@@ -133,6 +135,9 @@ func (t *transcript) apply(l executor.Line) {
 	case executor.LineEvent:
 		t.emit(l.EventType, slices.Clone(l.Body))
 	case executor.LineBind:
+		if t.procedural { // its session is not resumed
+			return
+		}
 		if raw, err := l.MarshalJSON(); err == nil {
 			t.emit(executor.LineBind, bytes.TrimSpace(raw))
 		}
@@ -144,6 +149,9 @@ func (t *transcript) apply(l executor.Line) {
 		t.unreadable = false
 		if l.Result != nil {
 			t.result = &run.Result{Type: run.Autonomous, Text: l.Result.Text, Data: slices.Clone(l.Result.Data)}
+			if t.procedural {
+				t.result.ExitCode = l.Result.ExitCode
+			}
 		}
 		t.failure = l.Error
 		if t.failure != nil {

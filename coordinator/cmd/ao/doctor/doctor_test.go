@@ -175,6 +175,11 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	write("empty.json", `{"type":"autonomous","command":"./none"}`, 0o600)
 	write("folder.json", `{"type":"procedural","agents_dir":"none"}`, 0o600)
 	write("good.json", "\ufeff"+`{"type":"autonomous","command":"ao-llm-exec"}`, 0o600)
+	t.Chdir(t.TempDir()) // a path may also be one of the folder that the worker is started in
+	if err := os.MkdirAll("here/agents", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("here.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"here/agents"}`, 0o600)
 	c := Config{Env: env{"AO_API_TOKENS": tokens, "AO_TLS_KEY": key, "AO_NATS_CREDS": filepath.Join(top, "none"),
 		"AO_DATA_DIR": top, "AO_PROFILES_DIR": top}.get}
 	files := c.files()
@@ -193,8 +198,8 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	if len(all) != 5 {
 		t.Errorf("%+v", all)
 	}
-	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good"}.get}.profiles(), "profiles", health.OK,
-		"good")
+	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good,here"}.get}.profiles(), "profiles", health.OK,
+		"good, here")
 	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good,gone"}.get}.profiles(), "profiles",
 		health.Fail, "profile gone")
 	has(t, Config{Env: env{"AO_PROFILES_DIR": top + "x"}.get}.profiles(), "profiles", health.Fail, "cannot be read")
