@@ -2,6 +2,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,10 +17,13 @@ import (
 	"ao/worker/profile"
 )
 
+// profiles are the profiles of the agents that have one of their own.
+var profiles = map[string]string{"echo": "echo", "test": "test-procedural"}
+
 // start runs an example agent in a folder; its schema must accept the parameters.
 func start(t *testing.T, name, params, dir string, progress func(string)) run.Outcome {
 	t.Helper()
-	p, err := profile.Read("../profiles", "procedural")
+	p, err := profile.Read("../profiles", cmp.Or(profiles[name], "procedural"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +95,12 @@ func TestExamples(t *testing.T) {
 		{"hello", `{"name":"\"you\" é"}`, `completed 0 {"greeting":"Hello, \"you\" é!"}`},
 		{"hello", `{"name":"--name"}`, `completed 0 {"greeting":"Hello, --name!"}`},
 		{"hello", `{}`, `completed 0 {"greeting":"Hello, world!"}`},
+		{"echo", `{"message":"\"hi\"\n é"}`, `completed 0 {"message":"\"hi\"\n é"}`},
+		{"echo", `{"message":"--uppercase\n","uppercase":true}`, `completed 0 {"message":"--UPPERCASE\n"}`},
+		{"echo", `{"message":""}`, `completed 0 {"message":""}`},
+		{"test", `{"stdout":"\"hi\"","json":true}`, `completed 0 {"output":"\"hi\""}`},
+		{"test", `{"stdout":"--half","stderr":"why","exit-code":3}`, `failed 3 why`},
+		{"test", `{}`, `completed 0 {"return_code":0,"stdout":"","stderr":""}`},
 		{"text-stats", `{"file":"poem.txt","top":2}`,
 			`completed 0 {"file":"poem.txt","bytes":35,"lines":2,"words":8,"distinct_words":6,` +
 				`"longest_line":{"number":2,"bytes":18,"text":"the violet is blue"},"top_words":[{"word":"is",` +

@@ -3,7 +3,8 @@ package agents
 
 import "embed"
 
-// Files are the folders procedural and autonomous, with a folder for each agent.
+// Files are the folders procedural and autonomous, with a folder for each agent, and those of the profiles echo and
+// test-procedural.
 //
-//go:embed procedural autonomous
+//go:embed procedural autonomous echo test-procedural
 var Files embed.FS
