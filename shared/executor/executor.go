@@ -96,7 +96,6 @@ func (v Invocation) Check() error {
 		{"schema_version", v.SchemaVersion != Version, `must be "` + Version + `"`},
 		{"mode", v.Mode != Start && v.Mode != Resume, `must be "start" or "resume"`},
 		{"session_id", v.SessionID == "", "is required"},
-		{"run_id", v.RunID == "", "is required"},
 		{"agent_name", v.AgentName == "", "is required"},
 		{"parameters", !object(v.Parameters, false), "must be an object"},
 		{"agent_blueprint", !object(v.Blueprint, true), "must be an object or null"},

@@ -101,6 +101,9 @@ func TestMainAsProgram(t *testing.T) {
 		{"faithful", fmt.Sprintf(document, `{"do":"echo","z":1e400,"a":12345678901234567890,"h":"<&>"}`),
 			`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"do":"echo","z":1e400,` +
 				`"a":12345678901234567890,"h":"<&>"}}` + "\n", "", 0},
+		{"by hand, without a run", strings.Replace(fmt.Sprintf(document, `{"do":"echo"}`), `"run_id":"run_1",`, "", 1),
+			`{"type":"result","result_type":"procedural","result_text":null,"result_data":{"do":"echo"}}` + "\n",
+			"", 0},
 		{"lines", fmt.Sprintf(document, `{"do":"talk"}`),
 			`{"type":"bind","executor_session_id":"abc"}
 {"type":"event","event_type":"message","role":"assistant","content":[{"type":"text","text":"one <two>\nthree"}]}

@@ -30,7 +30,7 @@ has no settings besides the document.
 
 Usage: ao-procedural-exec < invocation.json
 
-  {"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{"file":"README.md"},
+  {"schema_version":"2.2","mode":"start","session_id":"ses_1","parameters":{"file":"README.md"},
    "project_dir":"/srv","agent_name":"text-stats","agent_blueprint":{"command":"wc"},
    "executor_config":{"agents_dir":"agents"}}
 

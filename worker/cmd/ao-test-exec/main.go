@@ -14,7 +14,7 @@ package worker/testexec lists them).
 
 Usage: ao-test-exec < invocation.json
 
-  {"schema_version":"2.2","mode":"start","session_id":"ses_1","run_id":"run_1","parameters":{"prompt":"@say hello"},
+  {"schema_version":"2.2","mode":"start","session_id":"ses_1","parameters":{"prompt":"@say hello"},
    "project_dir":"/srv","agent_name":"any","agent_blueprint":{},"executor_config":{}}
 
 Exit codes: 0 completed, 1 failed, 2 document unreadable, 143 stopped.
