@@ -136,7 +136,7 @@ func readChanges(raw []byte) (c changes, err error) {
 		case "mode", "execution_mode":
 			_ = json.Unmarshal(m.Value, &c.Mode) // Check reports what is wrong with it
 		case "wait_seconds":
-			_ = json.Unmarshal(m.Value, &c.WaitSeconds)
+			_ = json.Unmarshal(strictjson.Whole(m.Value), &c.WaitSeconds)
 		}
 		c.members = append(c.members, m)
 	}

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -198,6 +200,11 @@ func (r reader) set(raw json.RawMessage, name string, f reflect.Value) error {
 		return nil
 	}
 	custom := f.Addr().Type().Implements(unmarshaler)
+	if isLeaf := raw[0] != '{' && f.Type() != reflect.TypeFor[json.RawMessage](); isLeaf && HalfSurrogate(raw) {
+		return fault.Newf(fault.Invalid, "%s has half of a surrogate pair, as \\ud800 is, which is no character; send "+
+			"both halves, or leave it out", name).With("field", name)
+	}
+	raw = Whole(raw)
 	switch {
 	case f.Kind() == reflect.String && !custom && raw[0] == '"':
 		f.SetString(String(raw))
@@ -231,6 +238,25 @@ func (r reader) set(raw json.RawMessage, name string, f reflect.Value) error {
 		return fault.Newf(fault.Invalid, "%s must be %s, got %.60s", name, typeName(f.Type()), raw).With("field", name)
 	}
 	return nil
+}
+
+// HalfSurrogate reports whether a string of a JSON value has an escape like \ud800 without its other half. No text can
+// keep it: encoding/json would store another character.
+func HalfSurrogate(raw []byte) bool {
+	return bytes.Contains(raw, []byte(`\u`)) && !jsontext.Value(raw).IsValid(jsontext.AllowDuplicateNames(true))
+}
+
+// Whole writes a number like 60.0 or 6e1 without fraction and exponent. Other values are returned as they are.
+func Whole(raw json.RawMessage) json.RawMessage {
+	const exact = 16 // so short a number of less than 1e15 is equal to its float
+	if len(raw) > exact || !bytes.ContainsAny(raw, ".eE") {
+		return raw
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1e15 || f == 0 && bytes.ContainsAny(raw, "eE") {
+		return raw
+	}
+	return strconv.AppendInt(nil, int64(f), 10)
 }
 
 func typeName(t reflect.Type) string {

@@ -43,6 +43,12 @@ func TestDecodeRefusesByName(t *testing.T) {
 		{`{"inner":{"tags":"x"}}`, `inner.tags must be a list of strings, got "x"`},
 		{`{"raw":` + strings.Repeat("[", 70) + strings.Repeat("]", 70) + `}`, `nests deeper than 64 levels`},
 		{"{\"name\":\"\x00\"}", `The body is not JSON: unexpected`},
+		{`{"name":"a\ud800b"}`, `name has half of a surrogate pair`},
+		{`{"inner":{"tags":["\udc00"]}}`, `inner.tags has half of a surrogate pair`},
+		{`{"count":"3"}`, `count must be a whole number, got "3"`},
+		{`{"count":3.0000000000000000001}`, `count must be a whole number`},
+		{`{"count":1e-400}`, `count must be a whole number`},
+		{`{"count":1e400}`, `count must be a whole number`},
 	} {
 		t.Run(tt.in[:min(len(tt.in), 40)], func(t *testing.T) {
 			var o outer
@@ -54,17 +60,29 @@ func TestDecodeRefusesByName(t *testing.T) {
 	}
 }
 
+// TestDecodeTakesWholeNumbersInEveryForm: many languages write 60 as 60.0.
+func TestDecodeTakesWholeNumbersInEveryForm(t *testing.T) {
+	for in, want := range map[string]int{`60`: 60, `60.0`: 60, `-6.00`: -6, `6e1`: 60, `0.6E2`: 60, `0.0`: 0,
+		`123456789012.0`: 123456789012} {
+		var o outer
+		if err := Decode([]byte(`{"count":`+in+`}`), &o); err != nil || *o.Count != want {
+			t.Errorf("%s: got %v, %v", in, o.Count, err)
+		}
+	}
+}
+
 func TestDecodeKeepsWhatWasSent(t *testing.T) {
 	var o outer
-	in := `{"name":"é","raw":{"z":1e400,"a":12345678901234567890,"m":0.10},"inner":{"tags":["x"]},` +
+	in := `{"name":"é\ud83d\ude00","raw":{"z":1e400,"a":12345678901234567890,"m":0.10,"half":"\ud800"},"inner":{` +
+		`"tags":["x"]},` +
 		`"maybe":{"hostname":"h"},"count":3,"many":null}`
 	if err := Decode([]byte(in), &o); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := string(o.Raw), `{"z":1e400,"a":12345678901234567890,"m":0.10}`; got != want {
+	if got, want := string(o.Raw), `{"z":1e400,"a":12345678901234567890,"m":0.10,"half":"\ud800"}`; got != want {
 		t.Errorf("raw is %s, want %s", got, want)
 	}
-	if o.Name != "é" || o.Inner.Tags[0] != "x" || o.Maybe.Host != "h" || *o.Count != 3 || o.Many != nil {
+	if o.Name != "é😀" || o.Inner.Tags[0] != "x" || o.Maybe.Host != "h" || *o.Count != 3 || o.Many != nil {
 		t.Errorf("got %+v", o)
 	}
 }
