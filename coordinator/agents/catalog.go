@@ -26,9 +26,15 @@ type Config struct {
 	Bucket   *bus.Bucket // of definitions that came over the API
 	Retry    bus.RetryFunc
 	Runners  Runners
-	Schema   func(ctx context.Context, name string) error // fails where there is no output schema of this name
-	Ready    func() error                                 // nil once agents and runners have been read
-	OnDelete func(ctx context.Context, name string)       // removes what belongs to a deleted agent
+	Schemas  Schemas
+	Ready    func() error                           // nil once agents and runners have been read
+	OnDelete func(ctx context.Context, name string) // removes what belongs to a deleted agent
+}
+
+// Schemas has the named schemas.
+type Schemas interface {
+	RequireSchema(ctx context.Context, name string) error
+	Embed(ctx context.Context, raw json.RawMessage) (json.RawMessage, error)
 }
 
 // Runners has the agents that runners announce.

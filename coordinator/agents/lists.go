@@ -8,6 +8,8 @@ import (
 	"ao/nats/bus"
 	"ao/shared/agent"
 	"ao/shared/fault"
+	"ao/shared/run"
+	"ao/shared/schema"
 )
 
 // Agents lists the agents with this status by name; empty: any status.
@@ -49,8 +51,17 @@ func (a *Catalog) Get(ctx context.Context, name string) (*Resolved, error) {
 	return k, err
 }
 
-// UsingSchema lists the agents that name an output schema, also those that another coordinator has just stored.
-func (a *Catalog) UsingSchema(ctx context.Context, schema string) (users []string, err error) {
+// InputSchema returns the schema for the parameters of a start of an agent.
+func (a *Catalog) InputSchema(ctx context.Context, name string) (*schema.Schema, error) {
+	k, err := a.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return k.InputSchema(ctx, run.Start, a.cfg.Schemas.Embed)
+}
+
+// UsingSchema lists the agents that name or refer to a schema, also those that another coordinator has just stored.
+func (a *Catalog) UsingSchema(ctx context.Context, name string) (users []string, err error) {
 	stored, err := a.cfg.Bucket.List(ctx)
 	if err != nil {
 		return nil, bus.WriteUnanswered(err)
@@ -60,7 +71,7 @@ func (a *Catalog) UsingSchema(ctx context.Context, schema string) (users []strin
 	}
 	all, err := a.Agents("")
 	for _, b := range all {
-		if b.OutputSchemaName == schema {
+		if slices.Contains(b.SchemaNames(), name) {
 			users = append(users, b.Name)
 		}
 	}

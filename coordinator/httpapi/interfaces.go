@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
@@ -17,6 +18,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
+	"ao/shared/schema"
 )
 
 // Runs starts, stops and shows runs.
@@ -65,6 +67,7 @@ type Sessions interface {
 
 // Agents shows and changes definitions of agents.
 type Agents interface {
+	InputSchema(ctx context.Context, name string) (*schema.Schema, error)
 	Agents(status string) ([]agent.Blueprint, error)
 	Views(status string) ([]agents.View, error)
 	BrokenAgents() []agent.BrokenFile
@@ -87,6 +90,7 @@ type Schemas interface {
 	Rows(ctx context.Context) ([]schemas.Row, error)
 	RowOf(ctx context.Context, name string) (schemas.Row, error)
 	CreateSchema(ctx context.Context, raw []byte) (schemas.Schema, error)
+	Embed(ctx context.Context, raw json.RawMessage) (json.RawMessage, error)
 	DeleteSchema(ctx context.Context, name string) error
 }
 

@@ -2,6 +2,7 @@ package mcpapi
 
 import (
 	"context"
+	"encoding/json"
 
 	"ao/coordinator/projection"
 	"ao/coordinator/runs"
@@ -9,6 +10,7 @@ import (
 	"ao/coordinator/sessions"
 	"ao/shared/agent"
 	"ao/shared/run"
+	"ao/shared/schema"
 )
 
 // Runs starts runs and waits for their end.
@@ -30,14 +32,16 @@ type Sessions interface {
 	AsSession(ctx context.Context, session string, body []byte) ([]byte, error)
 }
 
-// Agents lists agents.
+// Agents finds and lists agents.
 type Agents interface {
+	InputSchema(ctx context.Context, name string) (*schema.Schema, error)
 	Agents(status string) ([]agent.Blueprint, error)
 }
 
 // Schemas stores named output schemas.
 type Schemas interface {
 	Schemas(ctx context.Context) ([]schemas.Schema, error)
+	Embed(ctx context.Context, raw json.RawMessage) (json.RawMessage, error)
 	CreateSchema(ctx context.Context, raw []byte) (schemas.Schema, error)
 }
 

@@ -3,6 +3,7 @@ package mcpapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"time"
 
 	"ao/coordinator/projection"
@@ -220,16 +221,24 @@ func (a *API) agents(x *call) (any, error) {
 		doc := blueprint{Name: b.Name, Description: b.Description, Type: b.Type, Takes: "parameters",
 			OutputName: b.OutputSchemaName, Tags: b.Tags}
 		if len(b.ParametersSchema) > 0 {
-			doc.Parameters = b.ParametersSchema
+			doc.Parameters = a.embedded(x.ctx, b.ParametersSchema)
 		} else if b.Type == run.Autonomous {
 			doc.Takes = "prompt"
 		}
 		if len(b.OutputSchema) > 0 {
-			doc.Output = b.OutputSchema
+			doc.Output = a.embedded(x.ctx, b.OutputSchema)
 		}
 		found = append(found, doc)
 	}
 	return map[string][]blueprint{"agents": found}, nil
+}
+
+// embedded returns a schema with the named ones that it refers to; as it is where they cannot be had.
+func (a *API) embedded(ctx context.Context, raw json.RawMessage) json.RawMessage {
+	if whole, err := a.cfg.Schemas.Embed(ctx, raw); err == nil {
+		return whole
+	}
+	return raw
 }
 
 func (a *API) schemas(x *call) (any, error) {

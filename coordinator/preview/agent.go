@@ -24,6 +24,7 @@ type Previewer struct {
 	// by default, only an answer that is JSON as a whole counts
 	WholeOnly   bool
 	NamedSchema func(ctx context.Context, name string) (json.RawMessage, error)  // an output schema of the registry
+	Embed       agent.EmbedFunc                                                  // of the registry
 	Agent       func(ctx context.Context, name string) (*agents.Resolved, error) // an existing agent
 	Runners     func(w runnerapi.RoutingKey, model string) []explain.Candidate   // the closest match first
 }
@@ -67,9 +68,9 @@ func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, erro
 	if err != nil {
 		return AgentPreview{}, err
 	}
-	s, err := k.InputSchema(run.Start)
+	s, err := k.InputSchema(ctx, run.Start, p.Embed)
 	if err != nil {
-		return AgentPreview{}, agent.InvalidSchema("parameters_schema", err)
+		return AgentPreview{}, err
 	}
 	parameters := req.Parameters
 	if len(parameters) == 0 || string(parameters) == "null" {
@@ -149,6 +150,10 @@ func (p *Previewer) systemPrompt(ctx context.Context, b agent.Blueprint) (*strin
 		wanted = named
 	}
 	if len(bytes.TrimSpace(wanted)) > 0 {
+		wanted, err := p.Embed(ctx, wanted)
+		if err != nil {
+			return nil, agent.InvalidSchema("output_schema", err)
+		}
 		text = outputschema.WithFormat(text, wanted)
 	}
 	if text == "" {

@@ -73,7 +73,11 @@ func (p *Previewer) Schema(ctx context.Context, raw []byte) (SchemaVerdict, erro
 	if err != nil {
 		return SchemaVerdict{}, err
 	}
-	s, err := schema.Compile(text)
+	var s *schema.Schema
+	whole, err := p.Embed(ctx, text)
+	if err == nil {
+		s, err = schema.Compile(whole)
+	}
 	if e, ok := errors.AsType[*schema.Error](err); ok {
 		return SchemaVerdict{Errors: locate(text, e.Violations)}, nil
 	} else if err != nil {
@@ -81,7 +85,7 @@ func (p *Previewer) Schema(ctx context.Context, raw []byte) (SchemaVerdict, erro
 	}
 	v := SchemaVerdict{Valid: true, Errors: []Located{}}
 	if req.Answer != nil {
-		v.Answer, err = p.answer(ctx, s, text, *req.Answer, p.strict(req.Options))
+		v.Answer, err = p.answer(ctx, s, whole, *req.Answer, p.strict(req.Options))
 	}
 	return v, err
 }

@@ -2,6 +2,7 @@ package preview
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 )
@@ -10,7 +11,8 @@ import (
 func TestCheckEndsWithItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got, err := (&Previewer{}).Schema(ctx, []byte(`{"schema":{"required":["n"]},"answer":"{} {}"}`))
+	asGiven := func(_ context.Context, raw json.RawMessage) (json.RawMessage, error) { return raw, nil }
+	got, err := (&Previewer{Embed: asGiven}).Schema(ctx, []byte(`{"schema":{"required":["n"]},"answer":"{} {}"}`))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -4,7 +4,7 @@ package runs
 func New(n Needs) *Service {
 	s := &Service{
 		Needs:       n,
-		Plans:       &Planner{n.Limits, n.History, n.Reads, n.Agents, n.Runners, n.Schema, n.Callback},
+		Plans:       &Planner{n.Limits, n.History, n.Reads, n.Agents, n.Runners, n.Schema, n.Embed, n.Callback},
 		Idempotency: &Idempotency{n.IDs, n.History, n.Stream, n.Damaged},
 		treeStops:   TreeStops{n.History, n.Stream}, meter: newRunMeter(n.Metrics),
 	}

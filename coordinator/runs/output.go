@@ -26,9 +26,6 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 	name := req.OutputSchemaName
 	switch {
 	case req.OutputSchema != nil:
-		if _, err := schema.Compile(o.Schema); err != nil {
-			return nil, agent.InvalidSchema("output_schema", err)
-		}
 		name = ""
 	case name != "":
 		o.Source = run.SourceRegistry
@@ -52,6 +49,14 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 			return nil, err
 		}
 		o.Schema, o.Name = s.Schema, s.Name
+	}
+	var err error
+	o.Schema, err = p.embed(ctx, o.Schema)
+	if err == nil {
+		_, err = schema.Compile(o.Schema)
+	}
+	if err != nil {
+		return nil, agent.InvalidSchema("output_schema", err)
 	}
 	o.Strict = p.limits.WholeOnly
 	for i := len(opts) - 1; i >= 0; i-- { // the first wins, so it is applied last
@@ -86,5 +91,6 @@ type Planner struct {
 	agents   Agents
 	runners  Runners
 	schema   func(ctx context.Context, name string) (schemas.Schema, error) // by name
+	embed    agent.EmbedFunc                                                // the schemas that one refers to
 	callback func(url string) error                                         // refuses a URL that must not be called
 }

@@ -147,10 +147,10 @@ func (d *planBuilder) callbacks(context.Context) error {
 }
 
 // parameters checks the parameters against the agent's schema.
-func (d *planBuilder) parameters(context.Context) error {
-	s, err := d.agent.InputSchema(d.req.Type)
+func (d *planBuilder) parameters(ctx context.Context) error {
+	s, err := d.agent.InputSchema(ctx, d.req.Type, d.by.embed)
 	if err != nil {
-		return agent.InvalidSchema("parameters_schema", err)
+		return err
 	}
 	d.schemaRaw = s.Raw()
 	if err := d.by.TooLarge(&run.Input{Parameters: d.req.Parameters}); err != nil {

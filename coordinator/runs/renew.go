@@ -6,7 +6,6 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/nats/bus"
-	"ao/shared/agent"
 	"ao/shared/run"
 )
 
@@ -22,9 +21,9 @@ func (p *Planner) renewed(ctx context.Context, s run.Spec, resolved *agents.Reso
 	if s.Input != nil {
 		in = *s.Input
 	}
-	takes, err := resolved.InputSchema(s.Type)
+	takes, err := resolved.InputSchema(ctx, s.Type, p.embed)
 	if err != nil {
-		return s, agent.InvalidSchema("parameters_schema", err)
+		return s, err
 	}
 	if wrong := takes.CheckUpTo(in.Parameters, p.limits.Payload); len(wrong) > 0 {
 		message := fmt.Sprintf("The definition of agent %q changed while this run waited, and the run's parameters "+

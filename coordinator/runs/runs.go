@@ -10,6 +10,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/coordinator/schemas"
 	"ao/nats/bus"
+	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/metric"
 	"ao/shared/run"
@@ -48,6 +49,7 @@ type Needs struct {
 	Queues  Queues
 
 	Schema   func(ctx context.Context, name string) (schemas.Schema, error) // by name
+	Embed    agent.EmbedFunc                                                // the schemas that one refers to
 	Callback func(url string) error                                         // refuses a URL that must not be called
 	Version  func() int                                                     // of records to write
 	Ready    func() error

@@ -18,14 +18,16 @@ import (
 	"ao/shared/strictjson"
 )
 
-// Schema is a named output schema. It never changes. It is read from the bucket `schemas` whenever it is named, so that
-// all coordinators see the same schemas at once.
+// Schema is a named schema. One that came over the API never changes. It is read from its file, else from the bucket
+// `schemas`, whenever it is named. So all coordinators with the same files see the same schemas at once.
 type Schema struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description" empty:"kept"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // as given; left out of lists
 	CreatedAt   *time.Time      `json:"created_at,omitempty"`
 	ModifiedAt  *time.Time      `json:"modified_at,omitempty"` // the same as CreatedAt
+
+	path string // of the file; empty: it came over the API
 }
 
 // stored names Schema so that embedding it hides no field.
@@ -34,16 +36,20 @@ type stored = Schema
 // Row is a schema as the API shows it.
 type Row struct {
 	stored
-	UsedBy []string `json:"used_by"` // agents that name it
+	Origin     string   `json:"origin"`          // api or file
+	Broken     string   `json:"error,omitempty"` // why its file cannot be used; then it has no more members
+	UsedBy     []string `json:"used_by"`         // agents that name or refer to it
+	ReferredBy []string `json:"referred_by"`     // other schemas that refer to it
 }
 
 // Store stores named schemas.
 type Store struct {
-	// agents by the schema that they name, as far as this coordinator knows
+	Dir string // of files; empty: there are none
+	// agents by the schemas that they name or refer to, as far as this coordinator knows
 	UsersByName func() (map[string][]string, error)
 	Log         *slog.Logger
 	Bucket      *bus.Bucket
-	// agents that name a schema, as NATS has them
+	// agents that name or refer to a schema, as NATS has them
 	AgentsUsing func(ctx context.Context, schema string) (agents []string, err error)
 }
 
@@ -72,7 +78,10 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	if err := agent.CheckName("name", s.Name); err != nil {
 		return s, err
 	}
-	if _, err := schema.Compile(s.Schema); err != nil {
+	if _, ok := st.fileOf(s.Name); ok {
+		return s, errFile(s.Name, "use another name, or change the file")
+	}
+	if _, err := st.Embed(ctx, s.Schema); err != nil {
 		return s, agent.InvalidSchema("schema", err)
 	}
 	now := time.Now().UTC()
@@ -100,57 +109,108 @@ func (st *Store) errTaken(ctx context.Context, s Schema) error {
 	return fault.Newf(fault.Conflict, "Schema %q already exists; %s", s.Name, hint).With("output_schema_name", s.Name)
 }
 
-// Schemas lists all schemas by name, without their bodies.
+// Schemas lists all schemas that can be used by name, without their bodies.
 func (st *Store) Schemas(ctx context.Context) ([]Schema, error) {
-	all, err := st.Bucket.List(ctx)
-	if err != nil {
-		return nil, bus.WriteUnanswered(err)
+	all, _, err := st.all(ctx)
+	for i := range all {
+		all[i].Schema = nil
 	}
-	list := make([]Schema, 0, len(all))
-	for name, v := range all {
+	return all, err
+}
+
+// all returns all schemas by name, and the files that cannot be used.
+func (st *Store) all(ctx context.Context) (list []Schema, broken []agent.BrokenFile, err error) {
+	stored, err := st.Bucket.List(ctx)
+	if err != nil {
+		return nil, nil, bus.WriteUnanswered(err)
+	}
+	list, broken = st.files(ctx)
+	taken := map[string]bool{}
+	for _, s := range list {
+		taken[s.Name] = true
+	}
+	for _, b := range broken {
+		taken[b.Name] = true
+	}
+	for name, v := range stored {
 		var s Schema
 		if err := json.Unmarshal(v.Body, &s); err != nil {
 			st.Log.Error("stored schema is unreadable", "schema", name, "err", err)
-			continue
+		} else if !taken[name] {
+			list = append(list, s)
 		}
-		s.Schema = nil
-		list = append(list, s)
 	}
 	slices.SortFunc(list, func(x, y Schema) int { return cmp.Compare(x.Name, y.Name) })
-	return list, nil
+	return list, broken, nil
 }
 
-// Rows lists all schemas by name, with the agents that name them.
+// Rows lists all schemas by name, with what uses them, and the files that cannot be used.
 func (st *Store) Rows(ctx context.Context) ([]Row, error) {
-	all, err := st.Schemas(ctx)
+	all, broken, err := st.all(ctx)
 	if err != nil {
 		return nil, err
 	}
 	users, err := st.UsersByName()
-	rows := make([]Row, len(all))
-	for i, s := range all {
-		rows[i] = s.Row(users[s.Name])
+	referring := referring(all)
+	rows := make([]Row, 0, len(all)+len(broken))
+	for _, s := range all {
+		s.Schema = nil
+		rows = append(rows, s.Row(users[s.Name], referring[s.Name]))
 	}
+	for _, b := range broken {
+		row := Schema{Name: b.Name, path: b.Path}.Row(users[b.Name], referring[b.Name])
+		row.Broken = b.Reason
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(x, y Row) int { return cmp.Compare(x.Name, y.Name) })
 	return rows, err
 }
 
-// RowOf returns one schema with the agents that name it.
+// referring returns the schemas that refer to others, by the others' names.
+func referring(all []Schema) map[string][]string {
+	by := map[string][]string{}
+	for _, s := range all {
+		names := schema.Names(s.Schema)
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			by[name] = append(by[name], s.Name)
+		}
+	}
+	return by
+}
+
+// RowOf returns one schema with what uses it.
 func (st *Store) RowOf(ctx context.Context, name string) (Row, error) {
 	s, err := st.Schema(ctx, name)
 	if err != nil {
 		return Row{}, err
 	}
+	all, _, err := st.all(ctx)
+	if err != nil {
+		return Row{}, err
+	}
 	users, err := st.UsersByName()
-	return s.Row(users[name]), err
+	return s.Row(users[name], referring(all)[name]), err
 }
 
-// Row returns the schema with the agents that name it.
-func (s Schema) Row(users []string) Row { return Row{s, append([]string{}, users...)} }
+// Row returns the schema with the agents and the schemas that use it.
+func (s Schema) Row(users, referring []string) Row {
+	origin := "api"
+	if s.path != "" {
+		origin = "file"
+	}
+	return Row{stored: s, Origin: origin, UsedBy: append([]string{}, users...),
+		ReferredBy: append([]string{}, referring...)}
+}
 
-// Schema returns one schema by name. An unknown name is run.SchemaNotFound.
+// Schema returns one schema by name. An unknown name is run.SchemaNotFound. A file that cannot be used is Unavailable:
+// the caller can do nothing about it.
 func (st *Store) Schema(ctx context.Context, name string) (s Schema, err error) {
 	if err := agent.CheckName("output_schema_name", name); err != nil {
 		return s, err
+	}
+	if path, ok := st.fileOf(name); ok {
+		return st.read(name, path)
 	}
 	raw, _, err := st.Bucket.Get(ctx, name)
 	switch {
@@ -162,17 +222,47 @@ func (st *Store) Schema(ctx context.Context, name string) (s Schema, err error) 
 	return s, json.Unmarshal(raw, &s)
 }
 
-// DeleteSchema deletes a schema that no agent names. Accepted runs keep their copy of it.
+// RequireSchema fails where there is no schema of this name.
+func (st *Store) RequireSchema(ctx context.Context, name string) error {
+	_, err := st.Schema(ctx, name)
+	return err
+}
+
+// Embed returns a schema with the named ones that it refers to (schema.Embed).
+func (st *Store) Embed(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	return schema.Embed(raw, func(name string) (json.RawMessage, error) {
+		s, err := st.Schema(ctx, name)
+		if kind := fault.KindOf(err); err != nil && (kind == fault.NotFound || kind == fault.Invalid) {
+			return nil, nil
+		}
+		return s.Schema, err
+	})
+}
+
+// DeleteSchema deletes a schema that no agent and no other schema uses. Accepted runs keep their copy of it.
 func (st *Store) DeleteSchema(ctx context.Context, name string) error {
+	if agent.CheckName("output_schema_name", name) == nil {
+		if _, ok := st.fileOf(name); ok {
+			return errFile(name, "remove the file")
+		}
+	}
 	if _, err := st.Schema(ctx, name); err != nil {
 		return err
+	}
+	all, _, err := st.all(ctx)
+	if err != nil {
+		return err
+	}
+	if by := referring(all)[name]; len(by) > 0 {
+		return fault.Newf(fault.Conflict, "Schema %q is referred to by schema %q; delete that first", name, by[0]).
+			With("output_schema_name", name).With("schema_names", by)
 	}
 	users, err := st.AgentsUsing(ctx, name)
 	switch {
 	case err != nil:
 		return err
 	case len(users) > 0:
-		return fault.Newf(fault.Conflict, "Schema %q is the output schema of agent %q; change or delete that first",
+		return fault.Newf(fault.Conflict, "Schema %q is used by agent %q; change or delete that first",
 			name, users[0]).With("output_schema_name", name).With("agent_names", users)
 	}
 	b := st.Bucket

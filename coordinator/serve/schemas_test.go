@@ -74,8 +74,8 @@ func TestNamedSchemas(t *testing.T) {
 			`"output_schema_name":"none"}`},
 		{"DELETE", "/schemas/none", ``, 404, `{"error":"SchemaNotFound","message":"Output schema 'none' not found",` +
 			`"output_schema_name":"none"}`},
-		{"DELETE", "/schemas/report", ``, 409, `{"error":"conflict","message":"Schema \"report\" is the output ` +
-			`schema of agent \"teller\"; change or delete that first","output_schema_name":"report",` +
+		{"DELETE", "/schemas/report", ``, 409, `{"error":"conflict","message":"Schema \"report\" is used by ` +
+			`agent \"teller\"; change or delete that first","output_schema_name":"report",` +
 			`"agent_names":["teller"]}`},
 		{"POST", "/agents", `{"name":"other","output_schema_name":"none"}`, 404,
 			`{"error":"SchemaNotFound","message":"Output schema 'none' not found","output_schema_name":"none"}`},

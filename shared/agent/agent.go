@@ -4,9 +4,11 @@ package agent
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -213,7 +215,7 @@ func (b Blueprint) Check() error {
 		}
 	}
 	if b.ParametersSchema != nil {
-		if _, err := schema.Compile(b.ParametersSchema); err != nil {
+		if _, err := schema.NamedRefs(b.ParametersSchema); err != nil {
 			return InvalidSchema("parameters_schema", err)
 		}
 	}
@@ -222,7 +224,7 @@ func (b Blueprint) Check() error {
 
 func (b Blueprint) checkOutput() error {
 	if b.OutputSchema != nil {
-		if _, err := schema.Compile(b.OutputSchema); err != nil {
+		if _, err := schema.NamedRefs(b.OutputSchema); err != nil {
 			return InvalidSchema("output_schema", err)
 		}
 	}
@@ -246,21 +248,52 @@ func (b Blueprint) checkOutput() error {
 	return b.OutputSchemaOptions.Check()
 }
 
-// InvalidSchema is the fault for a schema that cannot be used.
+// InvalidSchema is the fault for a schema that cannot be used. Errors about anything else are returned as they are.
 func InvalidSchema(field string, err error) error {
+	if _, ok := errors.AsType[*schema.Error](err); !ok {
+		return err
+	}
 	return fault.New(fault.Invalid, "InvalidSchema", field+" is not a valid JSON Schema").With("details",
 		err.Error()).With("field", field).First(err.Error())
 }
 
-// InputSchema returns the schema for the parameters of a run of this type.
-func (b Blueprint) InputSchema(runType string) (*schema.Schema, error) {
+// EmbedFunc puts the named schemas into a schema that refers to them.
+type EmbedFunc func(ctx context.Context, raw json.RawMessage) (json.RawMessage, error)
+
+// InputSchema returns the schema for the parameters of a run of this type, with the named schemas that it refers to.
+// The error is InvalidSchema, or embed's own. embed may be nil where it refers to none.
+func (b Blueprint) InputSchema(ctx context.Context, runType string, embed EmbedFunc) (*schema.Schema, error) {
 	switch {
 	case b.Type == run.Autonomous && (runType == run.Resume || b.ParametersSchema == nil):
 		return schema.Implicit(), nil
 	case b.ParametersSchema == nil:
 		return schema.Object(), nil
 	}
-	return schema.Compile(b.ParametersSchema)
+	raw, err := b.ParametersSchema, error(nil)
+	if embed != nil {
+		raw, err = embed(ctx, raw)
+	}
+	if err != nil {
+		return nil, InvalidSchema("parameters_schema", err)
+	}
+	s, err := schema.Compile(raw)
+	if err != nil {
+		return nil, InvalidSchema("parameters_schema", err)
+	}
+	return s, nil
+}
+
+// SchemaNames returns the named schemas that the definition names or refers to.
+func (b Blueprint) SchemaNames() []string {
+	var all []string
+	if b.OutputSchemaName != "" {
+		all = append(all, b.OutputSchemaName)
+	}
+	for _, raw := range []json.RawMessage{b.OutputSchema, b.ParametersSchema} {
+		all = append(all, schema.Names(raw)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // Hash identifies a definition: runners that announce the same one share the agent. Owner and times do not count.

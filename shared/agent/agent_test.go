@@ -106,7 +106,7 @@ func TestSchemaPrecedence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := b.InputSchema(tt.runType)
+		s, err := b.InputSchema(t.Context(), tt.runType, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

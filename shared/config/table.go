@@ -81,6 +81,9 @@ var (
 		Read: text,
 		Doc: "folder of agents to copy into the first folder of AGENT_ORCHESTRATOR_AGENTS_DIR, or into agents " +
 			"in AO_DATA_DIR; unmodified copies are updated"}
+	SchemasDir = Setting[string]{Env: "AO_SCHEMAS_DIR", Flag: "schemas-dir", Example: "/etc/ao/schemas", Read: text,
+		Doc: "folder of named schemas, one NAME.json each, read whenever one is named; all coordinators need the " +
+			"same files"}
 	MaxPending = Setting[int]{Env: "AO_MAX_PENDING", Flag: "max-pending", Default: "100000",
 		Read: wholeNumber(1, math.MaxInt32),
 		Doc: "maximum number of waiting runs; one caller may have at most as many as are free; beyond it new runs " +

@@ -3,6 +3,8 @@ package schema
 import (
 	"container/list"
 	"crypto/sha256"
+	"encoding/json"
+	"slices"
 	"sync"
 )
 
@@ -25,6 +27,19 @@ const (
 )
 
 var known = cache{room: cacheBytes, byHash: map[[sha256.Size]byte]*list.Element{}}
+
+// compile returns the schema of the cache, or makes it.
+func (c *cache) compile(raw json.RawMessage) (*Schema, error) {
+	key := sha256.Sum256(raw)
+	if s, ok := c.get(key); ok {
+		return s, nil
+	}
+	s, err := compile(slices.Clone(raw))
+	if err == nil {
+		c.put(key, s)
+	}
+	return s, err
+}
 
 func (c *cache) get(key [sha256.Size]byte) (*Schema, bool) {
 	c.mu.Lock()

@@ -31,10 +31,11 @@ type walker struct {
 	anchors     map[string]int // absolute $id with fragment
 	exprs       map[string]pattern
 	exprBytes   int
-	expressions int      // patterns seen
-	path        path     // where the walk is
-	base        *url.URL // of the subschema it is in
-	later       bool     // the schema declares a later draft
+	expressions int        // patterns seen
+	path        path       // where the walk is
+	base        *url.URL   // of the subschema it is in
+	later       bool       // the schema declares a later draft
+	named       []NamedRef // the references to named schemas that are not part of this one
 	violations  []Violation
 }
 
@@ -74,8 +75,11 @@ func compile(raw json.RawMessage) (s *Schema, err error) {
 	for i := 0; i < len(w.nodes); i++ { // resolving may find further ones
 		w.resolve(w.nodes[i])
 	}
-	if len(w.violations) > 0 {
+	switch {
+	case len(w.violations) > 0:
 		return nil, w.err()
+	case len(w.named) > 0: // the rest can be checked once they are here
+		return &Schema{raw: raw, named: w.named}, nil
 	}
 	flat := make([]map[string]any, len(w.nodes))
 	for i, n := range w.nodes {
@@ -166,8 +170,7 @@ func (w *walker) identify(id string, number int) {
 	}
 	abs := w.base.ResolveReference(u)
 	document, anchor := split(abs)
-	if strings.HasPrefix(anchor, "/") {
-		w.problem("%s is no name: a fragment in $id cannot be a JSON pointer", repr(id))
+	if strings.HasPrefix(anchor, "/") { // a JSON pointer, as some generators write: it names nothing
 		return
 	}
 	if outer, _ := split(w.base); document != outer {
@@ -212,7 +215,10 @@ func (w *walker) resolve(n *node) {
 		w.uris[document] = root
 		w.builtin()
 	}
+	name, isName := strings.CutPrefix(document, namedPrefix)
 	switch {
+	case !ok && isName:
+		w.named = append(w.named, NamedRef{name, w.path.String()})
 	case !ok:
 		w.problem("%s refers to something outside this schema: nothing is fetched, only references into the schema "+
 			"itself (#…) are followed", n.ref)

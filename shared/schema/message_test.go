@@ -247,7 +247,8 @@ func TestSchemaErrors(t *testing.T) {
 				`it would never end`},
 		{`{"definitions":{"a":{"$id":"#x"},"b":{"$id":"#x"}}}`,
 			`$.definitions.b['$id']: '#x' is the $id of $.definitions.a already`},
-		{`{"$id":"#/a"}`, `$['$id']: '#/a' is no name: a fragment in $id cannot be a JSON pointer`},
+		{`{"items":{"$ref":"schema:findings"}}`, `$.items['$ref']: 'schema:findings' refers to a named schema, and ` +
+			`there is none where this schema is used`},
 		// later drafts
 		{`{` + declared + `,"prefixItems":[{"type":"null"}]}`, `$.prefixItems: is not known in draft-07, the only ` +
 			`draft supported; use items with an array, or remove the $schema that declares a later draft`},
@@ -294,6 +295,9 @@ func TestAccepted(t *testing.T) {
 		`{"prefixItems":[1]}`,
 		`{"properties":{"":{},"$ref":{"type":"string"},"required":{}}}`, `{"format":"unknown"}`, `{"pattern":""}`,
 		`{"unknown":{"type":12}}`,
+		// as jsonschema.net and others write them
+		`{"$id":"http://example.com/root.json","properties":{"a":{"$id":"#/properties/a","type":"boolean"},` +
+			`"b":{"$id":"#/properties/a"},"c":{"$id":"/properties/c"},"d":{"$ref":"#/properties/a"}}}`,
 	} {
 		if s := compile(t, raw); string(s.Raw()) != raw {
 			t.Errorf("Raw gives %s, want %s", s.Raw(), raw)

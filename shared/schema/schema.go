@@ -4,8 +4,8 @@
 // rewrites it in keywords of our own. The library parses, orders and calls these. None of its own keywords is in use.
 //
 // It is draft-07 with format asserted, except that Compile refuses:
-//   - references to anything but the schema itself or the draft-07 meta-schema, which is built in: nothing is ever
-//     fetched;
+//   - references to anything but the schema itself or the draft-07 meta-schema, which is built in. Nothing is ever
+//     fetched; Embed puts named schemas into one that refers to them;
 //   - a schema that refers to itself without going deeper into the value;
 //   - regular expressions that RE2 cannot do (lookaround, backreferences, more than 1000 repetitions);
 //   - a schema that declares a later draft and uses what draft-07 would silently ignore;
@@ -16,7 +16,6 @@
 package schema
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -47,6 +46,7 @@ type Violation struct {
 type Schema struct {
 	raw   json.RawMessage
 	nodes []*jsonschema.Schema // the root first; they name each other by number
+	named []NamedRef           // what it lacks; then it has no nodes
 }
 
 // Raw returns the schema exactly as it was given.
@@ -70,15 +70,14 @@ func (e *Error) Error() string {
 // Compile makes a schema ready for use, or returns an *Error with everything that is wrong with it. It keeps the
 // schemas of last use, so that compiling one again costs a hash.
 func Compile(raw json.RawMessage) (*Schema, error) {
-	key := sha256.Sum256(raw)
-	if s, ok := known.get(key); ok {
-		return s, nil
+	s, err := known.compile(raw)
+	if err == nil && len(s.named) > 0 {
+		r := s.named[0]
+		err = r.errorf("refers to a named schema, and there is none where this schema is used")
 	}
-	s, err := compile(slices.Clone(raw))
 	if err != nil {
 		return nil, err
 	}
-	known.put(key, s)
 	return s, nil
 }
 

@@ -38,7 +38,7 @@ func start(t *testing.T, name, params, dir string, progress func(string)) run.Ou
 		if a.Name != name {
 			continue
 		}
-		s, err := a.InputSchema(run.Start)
+		s, err := a.InputSchema(t.Context(), run.Start, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestAutonomousExamples(t *testing.T) {
 		names = append(names, f.Name)
 		t.Run(f.Name, func(t *testing.T) {
 			params := json.RawMessage(examples[f.Name])
-			s, err := f.InputSchema(run.Start)
+			s, err := f.InputSchema(t.Context(), run.Start, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -45,11 +45,12 @@ type Doctor struct {
 		BrokenAgents() []agent.BrokenFile
 		UnusedFiles() map[string]agent.UnusedFile
 	}
-	Waits      interface{ UnmatchedQueues() map[string]time.Time }
-	Damages    func() []highwater.Damage
-	Ready      func() error
-	NoMatch    time.Duration // how long a run waits for a runner before it fails
-	MaxPending int           // most waiting runs
+	BrokenSchemas func(ctx context.Context) []agent.BrokenFile // files of named schemas that cannot be used
+	Waits         interface{ UnmatchedQueues() map[string]time.Time }
+	Damages       func() []highwater.Damage
+	Ready         func() error
+	NoMatch       time.Duration // how long a run waits for a runner before it fails
+	MaxPending    int           // most waiting runs
 }
 
 // Check checks what every coordinator sees: NATS and its streams, runners, queues, agents, callbacks.
@@ -82,7 +83,7 @@ func (d *Doctor) Check(ctx context.Context) []health.Result {
 	runners, versions := d.checkRunners()
 	all = append(append(all, runners...), d.checkVersions(ctx, versions))
 	all = append(all, d.checkQueues(), d.checkPending())
-	all = append(all, d.checkAgents()...)
+	all = append(append(all, d.checkAgents()...), d.checkSchemas(ctx)...)
 	return append(all, d.checkCallbacks(ctx)...)
 }
 
@@ -337,6 +338,17 @@ func (d *Doctor) checkPending() health.Result {
 			"%d runs wait, of at most %d", waiting, d.MaxPending)
 	}
 	return health.Passed("waiting", "%d runs wait, of at most %d", waiting, d.MaxPending)
+}
+
+func (d *Doctor) checkSchemas(ctx context.Context) (all []health.Result) {
+	for i, b := range d.BrokenSchemas(ctx) {
+		if i == maxNamed {
+			return append(all, health.Failed("schemas", "'ao schemas' lists them all", "and more"))
+		}
+		all = append(all, health.Failed("schemas", "fix the file: it is read whenever it is needed",
+			"schema %s (%s) cannot be used: %s", b.Name, b.Path, b.Reason))
+	}
+	return all
 }
 
 func (d *Doctor) checkAgents() (all []health.Result) {

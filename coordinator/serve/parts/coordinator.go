@@ -55,6 +55,7 @@ type Config struct {
 	AgentsDirs     []string             // folders of coordinator-owned agents
 	AgentsWritable bool                 // their files may be changed over the API
 	AgentsSeed     string               // folder that is copied to the first of AgentsDirs; empty: none
+	SchemasDir     string               // folder of named schemas; empty: none
 	PublicURL      string               // URL of the HTTP API for workers
 	DataDir        string               // folder of checkpoints; empty: every start reads the whole history
 	Sync           time.Duration        // how often NATS writes to disk; 0: before each acknowledgement
@@ -220,7 +221,8 @@ func (c *Coordinator) wireRuns() {
 		Batches: c.bus.Bucket(subject.Reservations), IDs: c.keys.IDs,
 		Damaged: func(id string) (bool, bool) { return highwater.MayInclude(c.Highwater.Damages(), id) },
 		Agents:  c.Agents, Runners: c.Registry, Queues: c.Queues,
-		Schema: c.Schemas.Schema, Callback: c.Webhooks.Check, Version: c.versions.Now, Ready: c.Ready,
+		Schema: c.Schemas.Schema, Embed: c.Schemas.Embed, Callback: c.Webhooks.Check, Version: c.versions.Now,
+		Ready:     c.Ready,
 		CheckRoom: c.room.Admit, Waiting: func(r run.Run) string { return c.Explainer.WaitingFor(r) },
 		Retry: c.retryUntilAvailable, Spans: c.Trace, Metrics: c.Metrics,
 	})

@@ -32,13 +32,14 @@ func (c *Coordinator) wireInsight() {
 			s, err := c.Schemas.Schema(ctx, name)
 			return s.Schema, err
 		},
-		Agent: c.Agents.Get,
+		Embed: c.Schemas.Embed, Agent: c.Agents.Get,
 	}
 	c.Overview = &status.Overview{History: c.History, Past: c.reads, Runners: c.Registry, Members: members,
 		Queues: c.Queues, Began: c.Registry.Departed.StartedAt, MaxPending: c.MaxPending}
 	c.Doctor = &doctor.Doctor{
 		NATS: c.bus, History: c.History, Past: c.reads, Members: members, Agents: c.Agents, Waits: c.Dispatch,
-		Ready: c.Ready, NoMatch: c.NoMatch, MaxPending: c.MaxPending, Damages: c.Highwater.Damages,
+		BrokenSchemas: c.Schemas.BrokenFiles,
+		Ready:         c.Ready, NoMatch: c.NoMatch, MaxPending: c.MaxPending, Damages: c.Highwater.Damages,
 	}
 	c.Auditor = &ledger.Auditor{Stream: c.bus, Rules: ledger.Rules{Key: c.keys.Of, Checked: c.keys.ValidChecked,
 		Version: c.RecordVersion}, Mark: c.Highwater}

@@ -37,7 +37,8 @@ func wireRegistry(c *Coordinator) {
 
 // wireDefinitions wires agents and output schemas.
 func (c *Coordinator) wireDefinitions() {
-	c.Schemas = &schemas.Store{Log: c.log, Bucket: c.bus.Bucket(subject.Schemas), UsersByName: c.schemaUsers,
+	c.Schemas = &schemas.Store{Log: c.log, Dir: c.SchemasDir, Bucket: c.bus.Bucket(subject.Schemas),
+		UsersByName: c.schemaUsers,
 		AgentsUsing: func(ctx context.Context, schema string) ([]string, error) {
 			return c.Agents.UsingSchema(ctx, schema)
 		}}
@@ -50,21 +51,17 @@ func (c *Coordinator) wireDefinitions() {
 		Log: c.log, Dirs: c.AgentsDirs, Write: c.AgentsWritable, Seed: c.AgentsSeed,
 		Bucket: c.bus.Bucket(subject.Agents), Retry: c.retryUntilAvailable, Runners: c.runnerAgents,
 		Ready:    c.Registries,
-		OnDelete: c.Drafts.Forget,
-		Schema: func(ctx context.Context, name string) error {
-			_, err := c.Schemas.Schema(ctx, name)
-			return err
-		},
+		OnDelete: c.Drafts.Forget, Schemas: c.Schemas,
 	})
 }
 
-// schemaUsers returns the agents that name an output schema, by the schema's name.
+// schemaUsers returns the agents that name or refer to a schema, by the schema's name.
 func (c *Coordinator) schemaUsers() (map[string][]string, error) {
 	all, err := c.Agents.Agents("")
 	users := map[string][]string{}
 	for _, b := range all {
-		if b.OutputSchemaName != "" {
-			users[b.OutputSchemaName] = append(users[b.OutputSchemaName], b.Name)
+		for _, name := range b.SchemaNames() {
+			users[name] = append(users[name], b.Name)
 		}
 	}
 	return users, err

@@ -1,0 +1,119 @@
+package schemas
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"ao/shared/agent"
+	"ao/shared/fault"
+	"ao/shared/schema"
+	"ao/shared/strictjson"
+)
+
+// A file NAME.json in the folder is the schema of that name. It wins over one of the API. Files are read whenever they
+// are named, so an edit counts at once.
+
+// maxFile is the largest file of a schema, in bytes.
+const maxFile = 1 << 20
+
+// fileOf returns the file that defines a schema. Where the folder cannot be read, it may: nobody knows.
+func (st *Store) fileOf(name string) (path string, ok bool) {
+	if st.Dir == "" {
+		return "", false
+	}
+	path = filepath.Join(st.Dir, name+".json")
+	if _, err := os.Lstat(path); err == nil {
+		return path, true
+	}
+	_, err := os.ReadDir(st.Dir)
+	return path, err != nil
+}
+
+// read returns the schema of a file.
+func (st *Store) read(name, path string) (Schema, error) {
+	s, err := st.parse(name, path)
+	if err != nil {
+		return s, fault.Newf(fault.Unavailable, "Schema %q cannot be used, its file in AO_SCHEMAS_DIR is broken: %s; "+
+			"fix the file", name, err).With("output_schema_name", name)
+	}
+	return s, nil
+}
+
+func (st *Store) parse(name, path string) (s Schema, err error) {
+	raw, _, err := agent.ReadFile(st.Dir, path, maxFile)
+	if err != nil {
+		return s, fault.New(fault.Unavailable, "", fault.Describe(err))
+	}
+	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")) // a byte order mark
+	if _, err := schema.NamedRefs(raw); err != nil {
+		return s, err
+	}
+	s = Schema{Name: name, Schema: raw, path: path}
+	if info, err := os.Stat(path); err == nil {
+		at := info.ModTime().UTC().Truncate(time.Second)
+		s.CreatedAt, s.ModifiedAt = &at, &at
+	}
+	_ = strictjson.Scan(raw, func(key, value []byte) { // true and false describe nothing
+		if string(key) == "description" {
+			s.Description = strictjson.String(value)
+		}
+	})
+	return s, nil
+}
+
+// files returns the schemas of all files, and the files that cannot be used.
+func (st *Store) files(ctx context.Context) (good []Schema, broken []agent.BrokenFile) {
+	if st.Dir == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(st.Dir)
+	if err != nil {
+		return nil, []agent.BrokenFile{{Name: filepath.Base(st.Dir), Path: st.Dir, Status: agent.Broken,
+			Reason: fault.Describe(err)}}
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".json")
+		if !ok {
+			continue
+		}
+		path := filepath.Join(st.Dir, e.Name())
+		s, err := st.parse(name, path)
+		if bad := agent.CheckName("name", name); bad != nil {
+			err = bad
+		} else if err == nil {
+			err = st.checkRefs(ctx, s)
+		}
+		if err != nil {
+			broken = append(broken, agent.BrokenFile{Name: name, Path: path, Status: agent.Broken, Reason: err.Error()})
+			continue
+		}
+		good = append(good, s)
+	}
+	return good, broken
+}
+
+// checkRefs returns what is wrong with the schemas that a schema refers to, as far as it can be known now.
+func (st *Store) checkRefs(ctx context.Context, s Schema) error {
+	_, err := st.Embed(ctx, s.Schema)
+	if wrong, ok := errors.AsType[*schema.Error](err); ok {
+		return wrong
+	}
+	return nil
+}
+
+// BrokenFiles lists the files that cannot be used, and why.
+func (st *Store) BrokenFiles(ctx context.Context) []agent.BrokenFile {
+	_, broken := st.files(ctx)
+	return broken
+}
+
+// errFile refuses to change the schema of a file.
+func errFile(name, instead string) error {
+	return fault.Newf(fault.Conflict, "Schema %q is defined by a file in AO_SCHEMAS_DIR: %s", name, instead).
+		With("output_schema_name", name)
+}
