@@ -28,7 +28,8 @@ type exchange struct {
 	who           access.Caller
 	ctx           context.Context // ends when the client disconnects or cancels its call
 	w             *keepAliveWriter
-	headerSession string // X-Agent-Session-Id, the session of the calling agent
+	headerSession string          // X-Agent-Session-Id, the session of the calling agent
+	progressToken json.RawMessage // as it came; nil: the SDK's
 
 	stored func()
 	waited atomic.Int64 // for a run, nanoseconds
@@ -41,6 +42,7 @@ type exchangeKey struct{}
 // keepAliveWriter writes the answer, and comments of an event stream while a tool waits. Readers skip comments.
 type keepAliveWriter struct {
 	http.ResponseWriter
+	ids   substitutes
 	mu    sync.Mutex
 	begin sync.Once
 	done  chan struct{} // nil: not started
@@ -107,7 +109,10 @@ func (l *keepAliveWriter) Flush() {
 func (l *keepAliveWriter) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ResponseWriter.Write(b)
+	if _, err := l.ResponseWriter.Write(l.ids.restore(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // close ends the comments.

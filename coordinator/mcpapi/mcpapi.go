@@ -3,14 +3,17 @@
 package mcpapi
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"ao/coordinator/access"
@@ -64,14 +67,18 @@ const sessionHeader = "Mcp-Session-Id"
 // is no more work.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who access.Caller,
 	stored func()) (waited time.Duration) {
-	if why := bodyError(body); why != "" {
-		http.Error(w, why, http.StatusBadRequest)
+	if code, why := bodyError(body); why != "" {
+		refuse(w, http.StatusBadRequest, nil, code, why)
 		return
 	}
-	m, unsupported := read(body)
-	if unsupported != nil {
-		refuseMethod(w, r, unsupported)
+	all := read(body)
+	if i := slices.IndexFunc(all, message.unsupported); i >= 0 {
+		refuseMethod(w, r, &all[i])
 		return
+	}
+	m := message{} // several at once need nothing else from here
+	if !several(body) {
+		m = all[0]
 	}
 	if why := m.paramsError(); why != "" && m.supported() && len(m.ID) > 0 {
 		refuse(w, http.StatusOK, m.ID, jsonrpc.CodeInvalidParams, why)
@@ -97,9 +104,11 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, body []byte, who acc
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	x := &exchange{who: who, ctx: ctx, w: &keepAliveWriter{ResponseWriter: w},
-		headerSession: r.Header.Get(runnerapi.HeaderSession), stored: stored,
-		from: r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
+	answer := &keepAliveWriter{ResponseWriter: w}
+	r.Body = io.NopCloser(bytes.NewReader(answer.ids.replace(body, all)))
+	x := &exchange{who: who, ctx: ctx, w: answer, headerSession: r.Header.Get(runnerapi.HeaderSession), stored: stored,
+		progressToken: m.progressToken(),
+		from:          r.RemoteAddr, id: w.Header().Get("X-Request-Id")}
 	defer x.w.close()
 	a.handler.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 	return time.Duration(x.waited.Load())
@@ -141,6 +150,7 @@ func (a *API) run(t tool, x *call) (v any, err error) {
 	if len(x.args) == 0 || string(x.args) == "null" {
 		x.args = json.RawMessage(`{}`)
 	}
+	x.args = t.arguments().Unquote(x.args)
 	return t.do(a, x)
 }
 

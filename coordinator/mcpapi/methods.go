@@ -48,21 +48,18 @@ func (m message) isNotification() bool { return len(m.ID) == 0 && !m.supported()
 // unsupported reports whether the message calls an unknown method.
 func (m message) unsupported() bool { return len(m.ID) > 0 && !m.supported() }
 
-// read returns the message of a body, and the first message that calls an unknown method. Old clients send several at
-// once; they need nothing else of them. Invalid bodies are refused later.
-func read(body []byte) (m message, unsupported *message) {
+// read returns the messages of a body. Old clients send several at once. Invalid bodies are refused later.
+func read(body []byte) []message {
 	all := make([]message, 1)
-	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+	if several(body) {
 		_ = json.Unmarshal(body, &all)
 	} else {
-		_ = json.Unmarshal(body, &m)
-		all[0] = m
+		_ = json.Unmarshal(body, &all[0])
 	}
-	if i := slices.IndexFunc(all, message.unsupported); i >= 0 {
-		return m, &all[i]
-	}
-	return m, nil
+	return all
 }
+
+func several(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) }
 
 // maxMessages is the most messages of a body. Each may be answered with megabytes at the same time. Clients send one;
 // before 2025-06-18 they sent a few.
@@ -111,11 +108,16 @@ func overhead(body []byte) int {
 	return rest
 }
 
-// bodyError returns why the SDK would not, or should not, read a body; empty: it reads it or answers itself.
-func bodyError(body []byte) string {
+// bodyError returns why the SDK would not, or should not, read a body, with JSON-RPC's code; empty: it reads it or
+// answers itself.
+func bodyError(body []byte) (code int64, why string) {
 	if !strictjson.Valid(body) {
-		return strictjson.Check(body).Error()
+		return jsonrpc.CodeParseError, strictjson.Check(body).Error()
 	}
+	return jsonrpc.CodeInvalidRequest, requestError(body)
+}
+
+func requestError(body []byte) string {
 	if tooMany(body) {
 		return fmt.Sprintf("The body has more than %d messages; send fewer at once", maxMessages)
 	}
@@ -150,7 +152,7 @@ func (m message) paramsError() string {
 	}
 }
 
-// refuse answers a message with a JSON-RPC error.
+// refuse answers a message with a JSON-RPC error. An id of null is for one whose id cannot be read.
 func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int64, text string) {
 	raw, err := strictjson.Encode(struct {
 		Version string          `json:"jsonrpc"`

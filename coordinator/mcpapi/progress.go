@@ -23,6 +23,9 @@ func (a *API) progress(ctx context.Context, x *call, session, id string) (stop f
 	if token == nil {
 		return func() {}
 	}
+	if x.progressToken != nil {
+		token = x.progressToken
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var mu sync.Mutex // two goroutines report, and values must rise
 	n := 0

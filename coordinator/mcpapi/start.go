@@ -78,7 +78,27 @@ func (a *API) start(x *call) (any, error) {
 		return nil, fault.New(fault.Invalid, "", "agent_name is required; list_agent_blueprints lists them").
 			With("field", "agent_name")
 	}
+	x.args = a.unquoteParameters(x, in)
 	return a.submit(x, run.Start, in.Mode, in.WaitSeconds)
+}
+
+// unquoteParameters returns the arguments with objects and lists where the agent's schema wants some and the caller
+// sent their text.
+func (a *API) unquoteParameters(x *call, in startArgs) json.RawMessage {
+	s, err := a.cfg.Agents.InputSchema(x.ctx, in.AgentName)
+	if err != nil || in.Parameters == nil { // the run's checks say what is wrong
+		return x.args
+	}
+	members, err := strictjson.Members(x.args)
+	if err != nil {
+		return x.args
+	}
+	for i, m := range members {
+		if m.Key == "parameters" {
+			members[i].Value = s.Unquote(m.Value)
+		}
+	}
+	return strictjson.Object(members)
 }
 
 func (a *API) resume(x *call) (any, error) {

@@ -1,8 +1,11 @@
 package mcpapi
 
 import (
+	"encoding/json"
+
 	"ao/coordinator/access"
 	"ao/coordinator/audit"
+	"ao/shared/schema"
 )
 
 // refuses returns why a caller may not call the tool; nil: it may.
@@ -14,6 +17,15 @@ func (t tool) refuses(who access.Caller) error {
 		return access.ErrNotForSessions
 	}
 	return nil
+}
+
+// arguments returns the schema of the tool's arguments.
+func (t tool) arguments() *schema.Schema {
+	s, err := schema.Compile(json.RawMessage(t.inputSchema))
+	if err != nil { // a mistake in the table below, which every call would show
+		panic(err)
+	}
+	return s
 }
 
 // Arguments that several tools take.

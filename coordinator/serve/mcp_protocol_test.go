@@ -57,15 +57,108 @@ func TestMCPUnknownMethods(t *testing.T) {
 	}
 }
 
-// TestMCPUnreadable: a body that the protocol's library cannot read is refused in words for people, not in its own.
+// TestMCPIdsAreAnsweredAsTheyCame: the protocol's library reads numbers as floats, and unescapes strings. A client
+// looks for its id byte for byte.
+func TestMCPIdsAreAnsweredAsTheyCame(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, id := range []string{`1`, `-7`, `12345678901234567890`, `9007199254740993`, `1.0`, `1.5`, `1e2`, `-0`,
+		`"a"`, `"ÿ  \u0041\/\ud800"`, `"1"`} {
+		for _, method := range []string{"ping", "tools/list", "initialize", "agents/fly"} {
+			body := `{"id":` + id + `,"jsonrpc":"2.0","method":"` + method + `","params":{` +
+				`"protocolVersion":"2025-06-18",` +
+				`"capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+			if g := s.rpc(body); g.status != 200 || !strings.Contains(g.body, `"id":`+id+`,`) {
+				t.Errorf("id %s of %s: %d %.200s", id, method, g.status, g.body)
+			}
+		}
+	}
+	g := s.rpc(`[{"jsonrpc":"2.0","id":1.0,"method":"ping"},{"jsonrpc":"2.0","id":"\u0041","method":"ping"},` +
+		`{"jsonrpc":"2.0","id":2,"method":"ping"}]`)
+	for _, id := range []string{`1.0`, `"\u0041"`, `2`} {
+		if !strings.Contains(g.body, `"id":`+id+`,`) {
+			t.Errorf("id %s among several: %d %s", id, g.status, g.body)
+		}
+	}
+}
+
+// TestMCPProgressTokensAreSentAsTheyCame: a client knows its call by the token.
+func TestMCPProgressTokensAreSentAsTheyCame(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	think(s)
+	for _, token := range []string{`12345678901234567890`, `1.0`, `"\u0041"`} {
+		g := s.rpc(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"start_agent_session","arguments":` +
+			`{"agent_name":"mind","prompt":"tell"},"_meta":{"progressToken":` + token + `}}}`)
+		if !strings.Contains(g.body, `"progressToken":`+token) {
+			t.Errorf("token %s: %d %.300s", token, g.status, g.body)
+		}
+	}
+}
+
+// TestMCPObjectsAsStrings: models send an object as its JSON text. It is taken where the schema of the tool or the
+// agent wants an object or a list and takes no string. What is sent as text to a schema that takes texts stays text.
+func TestMCPObjectsAsStrings(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	think(s)
+	form := echo("form")
+	form.ParametersSchema = json.RawMessage(`{"type":"object","additionalProperties":false,"properties":{` +
+		`"o":{"type":"object"},"l":{"$ref":"#/definitions/list"},"maybe":{"anyOf":[{"type":"object"},{` +
+		`"type":"null"}]},` +
+		`"text":{"type":"string"},"long":{"type":"string","minLength":9},"both":{"type":["string","object"]},` +
+		`"any":{}},` +
+		`"definitions":{"list":{"type":"array"}}}`)
+	s.work(func(run.Queued) run.Outcome { return done(`{}`) }, form)
+	c := s.speak(versions[0])
+	for _, tt := range []struct{ sent, want string }{
+		{`"{\"o\":{\"z\":1.10,\"a\":1}}"`, `{"o":{"z":1.10,"a":1}}`},
+		{`{"o":"{\"a\":1}","l":" [1.0] ","maybe":"{}"}`, `{"o":{"a":1},"l":[1.0],"maybe":{}}`},
+		{`"{\"o\":\"{}\"}"`, `{"o":{}}`},
+		{`{"text":"{}","both":"{}","any":"[1]"}`, `{"text":"{}","both":"{}","any":"[1]"}`},
+		{`{"o":"{"}`, ``}, {`{"o":"[]"}`, ``}, {`{"o":"1"}`, ``}, {`{"l":"{}"}`, ``}, {`{"long":"{}"}`, ``},
+		{`{"o":"{\"a\":\"\ud800\"}"}`, ``}, {`{"o":"{\"a\":1,\"a\":2}"}`, ``},
+		{`"[]"`, ``}, {`"null"`, ``}, {`"{}{}"`, ``},
+	} {
+		doc, isError := c.call("start_agent_session", `{"agent_name":"form","parameters":`+tt.sent+`}`)
+		if isError != (tt.want == "") {
+			t.Errorf("%s: %s", tt.sent, doc)
+			continue
+		}
+		if tt.want == "" {
+			continue
+		}
+		if g := s.get("/runs/" + into[child](got{body: doc, t: t, status: 200}, 200).RunID); !strings.Contains(g.body,
+			`"parameters":`+tt.want+`,`) {
+			t.Errorf("%s: the run has %s", tt.sent, g.body)
+		}
+	}
+	for _, tt := range []struct{ tool, args string }{
+		{"start_agent_session", `{"agent_name":"mind","prompt":"x","additional_demands":"{\"tags\":[]}"}`},
+		{"start_agent_session", `{"agent_name":"mind","prompt":"json","output_schema":"{\"type\":\"object\"}",` +
+			`"output_schema_options":"{\"max_retries\":2.0}","mode":"async_poll"}`},
+		{"register_output_schema", `{"name":"texted","schema":"{\"type\":\"object\"}"}`},
+	} {
+		if doc, isError := c.call(tt.tool, tt.args); isError {
+			t.Errorf("%s %s: %s", tt.tool, tt.args, doc)
+		}
+	}
+	if g := s.get("/schemas/texted"); !strings.Contains(g.body, `"schema":{"type":"object"}`) {
+		t.Errorf("the schema is %s", g.body)
+	}
+}
+
+// TestMCPUnreadable: a body that the protocol's library cannot read is refused in words for people, not in its own,
+// and with the protocol's error code.
 func TestMCPUnreadable(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for body, want := range map[string]string{
-		`{`:     `{"error":"invalid_request","message":"The body is not JSON: it ends too early"}`,
-		`{a:1}`: `{"error":"invalid_request","message":"The body is not JSON: unexpected 'a' at byte 1"}`,
-		`[]`:    `"message":"The body must be a JSON-RPC message such as {`,
-		`5`:     `"message":"The body must be a JSON-RPC message such as {`,
+		`{`: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The body is not JSON: it ends too early"}}`,
+		`{a:1}`: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The body is not JSON: unexpected 'a' ` +
+			`at byte 1"}}`,
+		`[]`: `"code":-32600,"message":"The body must be a JSON-RPC message such as {`,
+		`5`:  `"message":"The body must be a JSON-RPC message such as {`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":5}`: `{"jsonrpc":"2.0","id":1,` +
 			`"error":{"code":-32602,"message":"params must be an object"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":5}}`: `"message":"params: name ` +
@@ -228,7 +321,8 @@ func TestMCPManyAtOnce(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"agents/fly"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
 		`{}`} {
 		g := s.rpc(several(33, one))
-		want := `{"error":"invalid_request","message":"The body has more than 32 messages; send fewer at once"}`
+		want := `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"The body has more than 32 messages; ` +
+			`send fewer at once"}}`
 		if g.status != 400 || strings.TrimSpace(g.body) != want {
 			t.Errorf("33 of %s: got %d %.300s, want 400 %s", one, g.status, g.body, want)
 		}
