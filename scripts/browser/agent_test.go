@@ -25,8 +25,10 @@ func TestInputSchema(t *testing.T) {
 	p.until(`document.querySelector(".cm-lint-marker-error")`)
 	p.click("Save")
 	p.has("The input schema is not valid, line 3: $.properties.topic.type")
+	p.until(`document.querySelector(".problem")`)
 	p.edit(label, `{"type":"object","required":["topic"],"properties":{"10":{"maximum":9223372036854775807},`+
 		`"2":{"multipleOf":0.10},"topic":{"type":"string"}}}`)
+	p.until(`!document.querySelector(".problem")`) // it was said of another text
 	p.has("prompt is not a field of this schema")
 	p.click("Prettify")
 	p.until(`document.querySelectorAll(".cm-line").length > 10`)
@@ -181,10 +183,12 @@ func TestDrafts(t *testing.T) {
 	s := sharedStack(t)
 	s.call(t, "POST", "/agents", `{"name":"drafted","type":"autonomous"}`, 201)
 	const label, path = "Custom input schema", "/ui/agents/drafted?tab=input"
+	const badge = `document.querySelector("header.top .actions .badge")?.textContent `
 	p := open(t, s, path)
 	p.click(label)
 	p.edit(label, `{"type": "object", "prop`)
-	p.has("Draft saved")
+	p.has("Kept as a draft")
+	p.until(badge + `=== "kept as a draft"`) // and nothing says that it is unsaved
 	p.click(label)
 	p.has("The text is kept as a draft")
 	if doc := s.call(t, "GET", "/agents/drafted", "", 200); member(t, doc, "drafts") != `["input"]` ||
@@ -199,7 +203,12 @@ func TestDrafts(t *testing.T) {
 		t.Errorf("another browser shows %q, want %q", got, want)
 	}
 	other.edit(label, `{"type": "object"}`)
-	other.has("Draft saved")
+	other.has("Kept as a draft")
+	other.click("General")
+	other.fill("Description", "changed")
+	other.until(badge + `=== "unsaved"`)
+	other.click("Discard")
+	other.click("Input")
 	p.click(label)
 	p.edit(label, `{"type": "array"}`)
 	p.has("This draft was changed elsewhere")

@@ -7,6 +7,25 @@ import (
 	"testing"
 )
 
+// TestDeepAnswer: a result that is nested too deeply to be laid out is shown as it came, and said to be.
+func TestDeepAnswer(t *testing.T) {
+	s := sharedStack(t)
+	s.agent(t, "deep")
+	const depth = 3000
+	nested := strings.Repeat("[", depth) + `"needle"` + strings.Repeat("]", depth)
+	id, session := s.run(t, text(t, map[string]any{"agent_name": "deep", "prompt": "@json " + nested}))
+	s.ended(t, id)
+	for _, path := range []string{"/ui/runs/" + id, "/ui/sessions/" + session} {
+		p := open(t, s, path)
+		p.has("It is nested too deeply to be laid out")
+		p.until(`[...document.querySelectorAll("main pre.json")].some((e) => ` +
+			`e.textContent.includes("[[[\"needle\"]]]"))`)
+		if eval[bool](p, `document.body.innerText.includes("No result")`) {
+			t.Errorf("%s says that there is no result", path)
+		}
+	}
+}
+
 // TestAnswersThatWouldKeepThePageBusy: an answer that is slow to parse or deeply nested is still shown.
 func TestAnswersThatWouldKeepThePageBusy(t *testing.T) {
 	s := sharedStack(t)

@@ -65,6 +65,43 @@ func TestNewRunRefused(t *testing.T) {
 	}
 }
 
+// TestNothingIsRefusedWhileTyping: what is only checked is answered 200, so the browser's console stays empty.
+func TestNothingIsRefusedWhileTyping(t *testing.T) {
+	s := sharedStack(t)
+	s.call(t, "POST", "/agents", `{"name":"checked","type":"autonomous","parameters_schema":`+hard+`}`, 201)
+	refused := func(p *page) {
+		t.Helper()
+		if all := eval[[]string](p, `performance.getEntriesByType("resource").filter((e) => e.responseStatus >= `+
+			`400).map((e) => e.responseStatus + " " + e.name)`); len(all) > 0 {
+			t.Errorf("refused were %q", all)
+		}
+	}
+	p := open(t, s, "/ui/new?agent=checked")
+	p.fill("$['10']", "1.5")
+	p.has("It would be refused")
+	refused(p)
+	p = open(t, s, "/ui/agents/checked?tab=prompt")
+	p.has("What is sent")
+	p.click("General")
+	p.fill("Attempts", "1000")
+	p.click("Prompt")
+	p.has("max_attempts must be from 1 to 100")
+	refused(p)
+}
+
+// TestOneVerdict: who may not start a run is told that, and not that it would be accepted.
+func TestOneVerdict(t *testing.T) {
+	t.Parallel()
+	s := newTokenStack(t)
+	p := tab(t, s.stack, "/ui/new?agent=demo")
+	p.logIn(s.tokens["read"])
+	p.fill("$.prompt", "@say one")
+	p.has("You cannot start it. “the-read” has scope read")
+	if eval[bool](p, `document.body.innerText.includes("It would be accepted")`) {
+		t.Error("a run is called acceptable that the caller cannot start")
+	}
+}
+
 // TestJSONKeepsWhatWasTyped: parameters edited as JSON are sent byte for byte.
 func TestJSONKeepsWhatWasTyped(t *testing.T) {
 	s := sharedStack(t)

@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,11 @@ type control struct {
 // names the scope it needs. No page sends forbidden requests.
 func TestControlsByScope(t *testing.T) {
 	t.Parallel()
-	s := newTokenStack(t, callsBack...)
+	shipped, err := filepath.Abs("../../worker/agents/autonomous")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newTokenStack(t, append(slices.Clone(callsBack), "AO_AGENTS_SEED="+shipped)...)
 	paths := s.controlled(t)
 	for _, scope := range []string{"read", "run", "admin"} {
 		t.Run(scope, func(t *testing.T) {
@@ -107,6 +112,7 @@ func (g tokenStack) controlled(t *testing.T) []view {
 	s := g.as("admin")
 	s.agent(t, "controlled")
 	s.call(t, "POST", "/schemas", `{"name":"controlled","schema":{"type":"object"}}`, 201)
+	s.call(t, "PATCH", "/agents/summarizer", `{"description":"edited"}`, 200)
 	run, session := s.finished(t, `{"agent_name":"controlled","prompt":"@say x","callback_url":"http://127.0.0.1:9/"}`)
 	for range 201 { // one more than a page of the list has, so that all that match can be taken
 		s.run(t, `{"agent_name":"controlled","prompt":"x","additional_demands":{"tags":["nowhere"]}}`)
@@ -119,6 +125,7 @@ func (g tokenStack) controlled(t *testing.T) []view {
 		{"/ui/runs?agent_name=controlled&flat=1", func(p *page) { p.has("202 runs"); p.takeAll(202) }},
 		{"/ui/runs/" + run, nil}, {"/ui/sessions", nil}, {"/ui/sessions/" + session, nil}, {"/ui/agents", nil},
 		{"/ui/agents/controlled", nil}, {"/ui/agents/text-stats", nil},
+		{"/ui/agents/summarizer", nil},
 		{"/ui/schemas", nil}, {"/ui/schemas/controlled", nil}, {"/ui/new?agent=controlled", nil},
 		{"/ui/new?retry=" + run, nil}, {"/ui/runners", nil}, {"/ui/callbacks", nil},
 		{"/ui/settings?tab=doctor", (*page).palette}, {"/ui/settings?tab=settings", nil},

@@ -3,6 +3,7 @@ package browser
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,40 @@ func TestRunsLive(t *testing.T) {
 	}
 	p.click("1 new run")
 	p.has("@say the third")
+}
+
+// TestOldRunsStayBelow: a run that another page has, and one that matches only now, are not put on top as new.
+func TestOldRunsStayBelow(t *testing.T) {
+	s := sharedStack(t)
+	s.agent(t, "ordered")
+	oldest, _ := s.run(t, `{"agent_name":"ordered","prompt":"@sleep 600s"}`)
+	second, _ := s.run(t, `{"agent_name":"ordered","prompt":"@sleep 600s\n@say second"}`)
+	for range 205 { // more than a page of the list has
+		s.run(t, `{"agent_name":"ordered","prompt":"x","additional_demands":{"tags":["nowhere"]}}`)
+	}
+	first := `document.querySelector("tbody tr:not(.spacer)")?.innerText`
+	p := open(t, s, "/ui/runs?agent_name=ordered")
+	p.has("207 runs")
+	s.call(t, "POST", "/runs/"+oldest+"/stop", "", 200)
+	s.ended(t, oldest)
+	s.run(t, `{"agent_name":"ordered","prompt":"the newest","additional_demands":{"tags":["nowhere"]}}`)
+	p.until(first + `?.includes("the newest") || document.querySelector(".listbar").innerText.includes("1 new run")`)
+	if eval[bool](p, row(`@sleep 600s`)+` !== undefined`) {
+		t.Error("the oldest run is on top")
+	}
+
+	stopped := open(t, s, "/ui/runs?agent_name=ordered&status=stopped")
+	stopped.has("1 run")
+	newer, _ := s.run(t, `{"agent_name":"ordered","prompt":"stopped first","additional_demands":{"tags":["nowhere"]}}`)
+	s.call(t, "POST", "/runs/"+newer+"/stop", "", 200)
+	stopped.until(first + `?.includes("` + newer[len(newer)-8:] + `")`)
+	s.call(t, "POST", "/runs/"+second+"/stop", "", 200)
+	stopped.until(row(second[len(second)-8:]))
+	order := eval[[]string](stopped, `[...document.querySelectorAll("tbody tr a.name")].map((a) => `+
+		`a.getAttribute("href").split("/").at(-1))`)
+	if want := []string{newer, second, oldest}; !slices.Equal(order, want) {
+		t.Errorf("the order is %q, want %q", order, want)
+	}
 }
 
 // TestRunsAddress: filters are in the address, so reload, back and links show the same list.

@@ -26,9 +26,17 @@ func TestSchemas(t *testing.T) {
 	s.call(t, "POST", "/agents", `{"name":"judge","type":"autonomous","output_schema_name":"verdict"}`, 201)
 	list := open(t, s, "/ui/schemas")
 	list.has("judge")
-	list.menu("Actions for verdict", "Delete")
-	list.has("1 agent uses it")
-	list.click("Delete verdict")
-	list.has("conflict")
-	s.call(t, "GET", "/schemas/verdict", "", 200)
+	const refused = `?.title === "1 agent uses it: judge"`
+	list.click("Actions for verdict")
+	list.until(`[...document.querySelectorAll("details.menu[open] .sheet button")].find((b) => ` +
+		`b.textContent.startsWith("Delete") && b.getAttribute("aria-disabled") === "true")` + refused)
+	one := open(t, s, "/ui/schemas/verdict")
+	one.until(`[...document.querySelectorAll("header.top button")].find((b) => b.textContent.startsWith("Delete") && ` +
+		`b.getAttribute("aria-disabled") === "true")` + refused)
+	s.call(t, "PATCH", "/agents/judge", `{"output_schema_name":null}`, 200)
+	again := open(t, s, "/ui/schemas/verdict")
+	again.click("Delete")
+	again.click("Delete verdict")
+	again.shows("/ui/schemas")
+	s.call(t, "GET", "/schemas/verdict", "", 404)
 }

@@ -34,11 +34,11 @@ func TestTakeover(t *testing.T) {
 	eventually(t, "the second worker is there", func() bool {
 		return bytes.Contains([]byte(s.call(t, "GET", "/runners", "", 200)), []byte(`"second"`))
 	})
-	s.agent(t, "speaker")
-	_, session := s.run(t, `{"agent_name":"speaker","prompt":"@say here"}`)
+	_, session := s.run(t, `{"agent_name":"demo","prompt":"@say here"}`)
 
 	p := open(t, s, "/ui/?first="+session)
 	p.click("Kill a worker yourself")
+	p.has("PATH=bin:$PATH ao worker -x test --nats-url nats://" + nats + " & sleep 12; kill -9 $!")
 	p.click("Start 16 runs")
 	p.has("of 16 completed")
 	p.until(`document.querySelectorAll(".kill ul.links a").length === 2`) // both workers have some

@@ -91,7 +91,7 @@ async function once(method, path, { body, headers, signal, raw }) {
   notePosition(res.headers.get("Ao-Position"));
   if (res.status === 401 && before === logins) login();
   if (!res.ok) throw refuse(res, text);
-  return { status: res.status, headers: res.headers, text, data: raw || text === "" ? undefined : read(text), response: res };
+  return { status: res.status, headers: res.headers, text, data: raw || text === "" ? undefined : answerOf(res, text), response: res };
 }
 
 function requestHeaders(method, body, more) {
@@ -99,6 +99,16 @@ function requestHeaders(method, body, more) {
   if (body !== undefined) h["Content-Type"] = "application/json";
   if (method === "GET" && seen) h["Ao-Position"] = String(seen);
   return h;
+}
+
+// answerOf reads an answer. One that cannot be read is an error: it is not an answer without members.
+function answerOf(res, text) {
+  if (!/json/.test(res.headers.get("Content-Type") ?? "")) return text;
+  try {
+    return decode(text);
+  } catch (err) {
+    throw new ApiError(res.status, "unreadable", `The coordinator's answer cannot be read: ${err.message}`);
+  }
 }
 
 function read(text) {
@@ -165,6 +175,16 @@ export function withQuery(path, values = {}) {
 export async function send(method, path, body, options) {
   const text = body instanceof Json ? body.text : body;
   return (await request(method, path, { ...options, body: text })).data;
+}
+
+/**
+ * judge sends what is only checked. It is answered 200 also where it would be refused, which browsers log as an error; what
+ * would be refused is thrown as the refusal.
+ */
+export async function judge(path, body, options) {
+  const answer = await send("POST", path + "?report=true", body, options);
+  if (answer.error) throw new ApiError(400, answer.error.error, answer.error.message, answer.error);
+  return answer;
 }
 
 /** seg escapes an id or a name for a path. */

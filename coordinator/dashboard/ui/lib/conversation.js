@@ -23,7 +23,7 @@ const Assistant = ({ text, event, at }) => html`<header><${Icon} name="agents" /
 // Answer shows a message: JSON as JSON, else markdown.
 function Answer({ text }) {
   const t = text.trim();
-  if (/^[[{]/.test(t) && !check(t)) return html`<${JsonView} value=${t} label="the message" />`;
+  if (/^[[{]/.test(t) && (check(t)?.tooDeep ?? true)) return html`<${JsonView} value=${t} label="the message" />`;
   return html`<${Markdown} text=${text} />`;
 }
 

@@ -19,7 +19,8 @@ const pathOf = (name, side) => `/agents/${seg(name)}/drafts/${side}`;
 
 /**
  * useDraft keeps a draft on the server, a second after the last change. first is what loadDraft returned. It returns
- * {keep(text), flush(), state, theirs, overwrite(), take()}; an empty text takes the draft away. state is "", "saving",
+ * {keep(text), flush(), safe(), state, theirs, overwrite(), take()}; an empty text takes the draft away. safe tells that the
+ * server has the text. state is "", "saving",
  * "saved", "failed" or "other": somebody else changed the draft, and theirs is their text.
  */
 export function useDraft(name, side, first) {
@@ -56,6 +57,7 @@ export function useDraft(name, side, first) {
   }, []);
   return {
     state, theirs,
+    safe: () => b.wanted !== "" && b.wanted === b.saved,
     keep(text) {
       b.wanted = text;
       clearTimeout(b.timer);

@@ -41,7 +41,11 @@ export function useEvents(session, onChange, onOpen) {
           if (items.some((i) => i.event !== "event" && i.event !== "init")) change();
         },
         onGap: () => (reader.read(), change()),
-        onState: (live) => (live === "live" || live === "polling" ? open() : notOpen()),
+        onState: (live) => {
+            const on = live === "live" || live === "polling";
+            if (on) setState((s) => ({ ...s, error: undefined }));
+            on ? open() : notOpen();
+          },
         onError: (error) => setState((s) => ({ ...s, error })),
       });
     });

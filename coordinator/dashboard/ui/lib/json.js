@@ -50,14 +50,14 @@ export class Json {
   }
 }
 
-/** A JsonError says where a text is no JSON: offset, line and column (both from 1). */
+/** A JsonError says where a text is no JSON: offset, line and column (both from 1). tooDeep is set where it may be one. */
 export class JsonError extends Error {
-  constructor(message, text, offset) {
+  constructor(message, text, offset, tooDeep = false) {
     const before = text.slice(0, offset);
     const line = before.split("\n").length;
     const column = offset - before.lastIndexOf("\n");
     super(`${message} (line ${line}, column ${column})`);
-    Object.assign(this, { offset, line, column });
+    Object.assign(this, { offset, line, column, tooDeep });
   }
 }
 
@@ -103,31 +103,38 @@ function scalarEnd(text, i) {
   return number.lastIndex;
 }
 
-// walk reads one value at i and tells the visitor: open(kind, i), name(start, end), scalar(kind, start, end), close(i).
-// It returns the offset behind the value.
-function walk(text, i, visit, depth = 0) {
-  i = skipSpace(text, i);
-  const kind = kindAt(text, i);
-  if (kind !== "object" && kind !== "array") {
-    const end = kind === "string" ? stringEnd(text, i) : scalarEnd(text, i);
-    visit.scalar(kind, i, end);
-    return end;
-  }
-  if (depth > deepest) throw new JsonError("values are nested too deeply", text, i);
-  const close = kind === "object" ? "}" : "]";
-  visit.open(kind, i);
-  i = skipSpace(text, i + 1);
-  if (text[i] !== close) {
-    for (; ;) {
-      if (kind === "object") i = member(text, i, visit);
-      i = skipSpace(text, walk(text, i, visit, depth + 1));
-      if (text[i] === close) break;
-      if (text[i] !== ",") throw new JsonError(`"," or "${close}" is expected`, text, i);
+const ends = { object: "}", array: "]" };
+
+// walk reads one value at i and tells the visitor: open(kind, i), name(start, end), scalar(kind, start, end), close(kind, i).
+// It returns the offset behind the value. Values may be nested `most` deep; the stack of calls does not grow with them.
+function walk(text, i, visit, most = deepest) {
+  const open = [];
+  for (; ;) {
+    i = skipSpace(text, i);
+    const kind = kindAt(text, i);
+    if (ends[kind]) {
+      if (open.length > most) throw new JsonError("values are nested too deeply", text, i, true);
+      visit.open(kind, i);
+      open.push(kind);
       i = skipSpace(text, i + 1);
+      if (text[i] !== ends[kind]) {
+        if (kind === "object") i = member(text, i, visit);
+        continue;
+      }
+    } else {
+      const end = kind === "string" ? stringEnd(text, i) : scalarEnd(text, i);
+      visit.scalar(kind, i, end);
+      i = open.length > 0 ? skipSpace(text, end) : end;
     }
+    while (open.length > 0 && text[i] === ends[open.at(-1)]) {
+      visit.close(open.pop(), i++);
+      if (open.length > 0) i = skipSpace(text, i);
+    }
+    if (open.length === 0) return i;
+    if (text[i] !== ",") throw new JsonError(`"," or "${ends[open.at(-1)]}" is expected`, text, i);
+    i = skipSpace(text, i + 1);
+    if (open.at(-1) === "object") i = member(text, i, visit);
   }
-  visit.close(kind, i);
-  return i + 1;
 }
 
 function member(text, i, visit) {
@@ -139,8 +146,8 @@ function member(text, i, visit) {
   return i + 1;
 }
 
-function whole(text, visit) {
-  const end = skipSpace(text, walk(text, 0, visit));
+function whole(text, visit, most) {
+  const end = skipSpace(text, walk(text, 0, visit, most));
   if (end < text.length) throw new JsonError("the text goes on behind the value", text, end);
 }
 
@@ -197,7 +204,7 @@ function membersOf(text) {
       if (depth === 1) from = start;
       end(stop);
     },
-  });
+  }, Infinity);
   return list;
 }
 
@@ -274,7 +281,7 @@ export function decode(text, opaque = userMembers) {
       i = member(text, i, { name: (s, e) => (name = JSON.parse(text.slice(s, e))) });
       if (opaque.has(name)) {
         i = skipSpace(text, i);
-        const end = walk(text, i, skipper);
+        const end = walk(text, i, skipper, Infinity);
         result = text.startsWith("null", i) ? null : new Json(text.slice(i, end));
         i = end;
       } else i = read(i);

@@ -5,6 +5,7 @@ import { may } from "../lib/rights.js";
 import { Badge, Button, Hostile, Icon, Loaded, Menu, Page, Problem, Status, Tabs, useResource } from "../lib/components.js";
 import { Origin, SchemaBadges, loadAgent, noChange, noCopy } from "../lib/agents.js";
 import { loadDraft } from "../lib/drafts.js";
+import { Unused } from "./agent/unused.js";
 import { useDefinition } from "./agent/definition.js";
 import { Conflict, useSave } from "./agent/save.js";
 import { Act } from "./agent/acts.js";
@@ -34,10 +35,10 @@ function Edited({ agent, drafts, crumbs, reload }) {
   const go = (id) => setQuery({ tab: id === "general" ? null : id }, { push: true });
   const save = useSave(definition, reload, go);
   const preview = usePreview(definition, ["input", "prompt", "runners"].includes(tab));
-  const dirty = useRef(false);
-  dirty.current = definition.dirty;
-  useEffect(() => guard(() => dirty.current && "You have unsaved changes. Leave the page?"), []);
-  const done = (kind) => (kind === "delete" ? ((dirty.current = false), navigate(path(["agents"]))) : reload());
+  const lost = useRef(false);
+  lost.current = definition.dirty && !definition.kept;
+  useEffect(() => guard(() => lost.current && "You have unsaved changes. Leave the page?"), []);
+  const done = (kind) => (kind === "delete" ? ((lost.current = false), navigate(path(["agents"]))) : reload());
   const Part = tabs.find((t) => t.id === tab)?.part ?? General;
   const shown = tabs.map((t) => ({ id: t.id, label: t.label, badge: t.badge?.(definition) }));
   return html`<${Page} title=${agent.name} crumbs=${crumbs} heading=${html`<${Hostile} text=${agent.name} /><${Status} status=${agent.status} />`}
@@ -62,7 +63,7 @@ const tabs = [
 ];
 
 function Actions({ definition, save, act }) {
-  const { agent, dirty, fixed } = definition;
+  const { agent, dirty, kept, fixed } = definition;
   const on = agent.status === "active";
   const patch = "PATCH /agents/:name";
   const items = [
@@ -70,7 +71,7 @@ function Actions({ definition, save, act }) {
     { label: on ? "Deactivate" : "Activate", icon: on ? "pause" : "play", needs: patch, why: fixed ?? (dirty ? "Save or discard the changes first" : undefined), run: () => act({ kind: on ? "deactivate" : "activate" }) },
     { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /agents/:name", why: fixed, run: () => act({ kind: "delete" }) },
   ];
-  return html`${dirty && html`<${Badge} kind="warn">unsaved<//><${Button} onClick=${definition.discard}>Discard<//>`}
+  return html`${dirty && html`<${Badge} kind="warn">${kept ? "kept as a draft" : "unsaved"}<//><${Button} onClick=${definition.discard}>Discard<//>`}
     <${Button} kind="primary" needs=${patch} why=${fixed ?? (dirty ? undefined : "There are no changes to save")} busy=${save.busy} onClick=${save.run}>Save<//>
     <${Button} icon="play" needs="POST /runs" why=${on ? undefined : "It is inactive"} href=${path(["new"], { agent: agent.name })}>Run<//>
     <${Menu} label="More actions" items=${items} />`;
@@ -79,5 +80,6 @@ function Actions({ definition, save, act }) {
 function About({ agent, definition, act }) {
   return html`<div class="row wrap"><${Badge}>${agent.type}<//><${Origin} agent=${agent} /><${SchemaBadges} agent=${agent} /></div>
     ${definition.fixed && html`<div class="banner"><${Icon} name="info" /><div class="grow"><strong>Read only.</strong> <${Hostile} text=${definition.fixed} /></div>
-      <${Button} small=${true} icon="copy" needs="POST /agents" why=${noCopy(agent)} onClick=${() => act({ kind: "copy" })}>Save as a copy<//></div>`}`;
+      <${Button} small=${true} icon="copy" needs="POST /agents" why=${noCopy(agent)} onClick=${() => act({ kind: "copy" })}>Save as a copy<//></div>`}
+    <${Unused} agent=${agent} dirty=${definition.dirty} act=${act} />`;
 }

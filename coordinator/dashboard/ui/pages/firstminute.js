@@ -2,19 +2,23 @@
 import { html, useRef, useState } from "../base.js";
 import { get, newKey, now, seg, send } from "../lib/api.js";
 import { object, quote } from "../lib/json.js";
+import { may } from "../lib/rights.js";
 import { query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
-import { Button, Card, CodeLine, Hostile, Icon, Num, Problem, Status, Text, Took, useEvery, useResource } from "../lib/components.js";
+import { Button, Card, CodeLine, Details, Hostile, Icon, Num, Problem, Status, Text, Took, shellQuote, useEvery, useResource } from "../lib/components.js";
 import { Proof } from "./proof.js";
+
+// The agents that play it are shipped for nothing else: what users make of their own agents does not break it.
+const [demo, summary] = ["demo", "demo-summary"];
 
 // What the profile test does by itself, without any model: see the directives in worker/testexec.
 const child = (agent, prompt) => `@child ${agent} async_callback ${object([["prompt", quote(prompt)]])}`;
 const script = [
   "@say I am asking four other agents. I continue when they have answered.",
-  child("summarizer", "@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {\"wrong\":1}"),
-  child("data-extractor", "@sleep 2s\n@say Looking for names\n@sleep 8s"),
-  child("content-writer", "@sleep 5s\n@fail source_unreachable The source does not answer"),
-  child("security-scanner", "@sleep 12s\n@say Scanning the code"),
+  child(summary, "@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {\"wrong\":1}"),
+  child(demo, "@sleep 2s\n@say Looking for names\n@sleep 8s"),
+  child(demo, "@sleep 5s\n@fail source_unreachable The source does not answer"),
+  child(demo, "@sleep 12s\n@say Scanning the code"),
 ].join("\n");
 
 const runBody = (agent, prompt, more = []) => object([["agent_name", quote(agent)], ["prompt", quote(prompt)], ...more]);
@@ -29,19 +33,28 @@ export default function FirstMinute() {
     setBusy(true);
     setError(null);
     try {
-      const made = await send("POST", "/runs", runBody("content-writer", script), { headers: { "Idempotency-Key": key.current } });
+      const made = await send("POST", "/runs", runBody(demo, script), { headers: { "Idempotency-Key": key.current } });
       setQuery({ first: made.session_id }, { push: true });
     } catch (err) {
       setError(err);
     }
     setBusy(false);
   };
-  const profile = useResource(async (signal) => (await get("/runners", {}, { signal })).runners.some((r) => r.status === "online" && r.executor_profile === "test"), []);
-  const why = profile.data === false ? "No runner with the profile test is online. It needs no model; scripts/up starts one." : undefined;
+  const missing = useResource((signal) => (session ? "" : missingOf(signal)), [session]);
+  useEvery(2, missing.reload, Boolean(missing.data));
+  const why = missing.data || undefined;
   return html`<${Card} title="The first minute" class="firstminute">
     ${!session ? html`<div class="state"><${Icon} name="tree" /><h2>See it work</h2><p>An agent starts four others. One answer is rejected and corrected, one child fails, and the parent gets a callback from each. It takes about 20 seconds and needs no model.</p>
       <div class="actions"><${Button} kind="primary" icon="play" needs="POST /runs" why=${why} busy=${busy} onClick=${show}>Show me<//></div>${error && html`<${Problem} error=${error} />`}</div>`
       : html`<div class="stack"><${Live} session=${session} /><div class="row wrap"><${Proof} kind="primary" /><span class="soft">Reads every record in the log and recounts it, whatever the coordinators remember.</span></div><${Kill} /></div>`}<//>`;
+}
+
+// missingOf says what the demonstration lacks.
+async function missingOf(signal) {
+  const [{ runners }, { agents }] = await Promise.all([get("/runners", {}, { signal }), get("/agents", { status: "active" }, { signal })]);
+  if (!runners.some((r) => r.status === "online" && r.executor_profile === "test")) return "No runner with the profile test is online. It needs no model; scripts/up starts one.";
+  const away = [demo, summary].filter((name) => !agents.some((a) => a.name === name));
+  return away.length > 0 ? `The agents of the demonstration are not here: ${away.join(", ")}. scripts/up has them.` : "";
 }
 
 const over = (sessions) => sessions.length > 4 && sessions.every((s) => s.runs.every((r) => ["completed", "failed", "stopped"].includes(r.status))) && sessions[0].runs.length > 1;
@@ -66,7 +79,27 @@ function Live({ session }) {
       ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
 }
 
-const line = "bin/worker -x test --profiles-dir worker/profiles & sleep 12; kill -9 $!";
+const loopback = /^(?:127\.0\.0\.1|localhost|\[::1\])$/;
+const keys = ["AO_NATS_USERS", "AO_NATS_CREDS", "AO_NATS_CA", "AO_NATS_CERT"];
+
+// lineOf is what starts a second worker and kills it; undefined where nobody but the operator can say it: the coordinator is
+// elsewhere, or NATS is, or asks for keys.
+function lineOf(settings) {
+  const value = (name) => settings.find((s) => s.name === name)?.value ?? "";
+  const url = value("AO_NATS_URL") === "embed" ? "nats://" + value("AO_NATS_LISTEN") : value("AO_NATS_URL");
+  const [, host, port] = /^nats:\/\/(.+):(\d+)$/.exec(url) ?? [];
+  if (!loopback.test(location.hostname) || !loopback.test(host) || keys.some((name) => !["", "unset"].includes(value(name)))) return undefined;
+  const there = host === "127.0.0.1" && port === "4222" ? "" : ` --nats-url ${shellQuote(url)}`;
+  return `PATH=bin:$PATH ao worker -x test${there} & sleep 12; kill -9 $!`;
+}
+
+// Line is the command, where one is known.
+function Line() {
+  const settings = useResource(async (signal) => (may("GET /settings") ? (await get("/settings", {}, { signal })).settings : []), []);
+  const line = settings.data && lineOf(settings.data);
+  if (!line) return html`<p class="soft">Start a second worker with the profile test, and kill it with SIGKILL after 12 seconds. Start the runs meanwhile.</p>`;
+  return html`<p class="soft">Run this in another terminal, in the folder of <code>scripts/up</code>: it starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile.</p><${CodeLine} text=${line} />`;
+}
 
 // Sixteen runs that may be attempted again, on two workers, one of which is killed.
 function Kill() {
@@ -77,20 +110,19 @@ function Kill() {
     setError(null);
     try {
       const since = new Date().toISOString();
-      const made = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody("content-writer", "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
+      const made = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody(demo, "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
       setStarted({ since, ids: new Set(made.map((m) => m.run_id)) });
     } catch (err) {
       setError(err);
     }
   };
-  return html`<details class="kill"><summary><${Icon} name="chevron" />Kill a worker yourself</summary><div class="stack">
-    <p class="soft">Run this in another terminal: it starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile. Within one lease (15 s) the other worker takes over the runs of the dead one.</p>
-    <${CodeLine} text=${line} /><div><${Button} icon="play" needs="POST /runs" why=${started ? "They have started" : undefined} onClick=${start}>Start 16 runs<//></div>
-    ${error && html`<${Problem} error=${error} />`}${started && html`<${Takeover} ids=${started.ids} />`}</div></details>`;
+  return html`<${Details} class="kill" summary="Kill a worker yourself"><div class="stack"><${Line} />
+    <p class="soft">Within one lease (15 s) the other worker takes over the runs of the dead one.</p><div><${Button} icon="play" needs="POST /runs" why=${started ? "They have started" : undefined} onClick=${start}>Start 16 runs<//></div>
+    ${error && html`<${Problem} error=${error} />`}${started && html`<${Takeover} ids=${started.ids} />`}</div><//>`;
 }
 
 function Takeover({ ids }) {
-  const runs = useResource(async (signal) => (await get("/runs", { agent_name: "content-writer", limit: 200 }, { signal })).runs.filter((r) => ids.has(r.run_id)), []);
+  const runs = useResource(async (signal) => (await get("/runs", { agent_name: demo, limit: 200 }, { signal })).runs.filter((r) => ids.has(r.run_id)), []);
   const rows = runs.data ?? [];
   const open = rows.filter((r) => !["completed", "failed", "stopped"].includes(r.status));
   useEvery(1, runs.reload, rows.length === 0 || open.length > 0);

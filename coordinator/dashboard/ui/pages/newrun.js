@@ -2,7 +2,7 @@
 // and curl that do the same. With ?retry=run_… it does a run again, with changes.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "../base.js";
 import { get, newKey, seg, send } from "../lib/api.js";
-import { me } from "../lib/rights.js";
+import { me, refusal } from "../lib/rights.js";
 import { navigate, path, query } from "../lib/router.js";
 import { Button, Card, CodeLine, Hostile, Icon, Id, Loaded, Page, Problem, Tabs, useResource } from "../lib/components.js";
 import { formValue, canForm, focusError } from "../lib/form.js";
@@ -107,12 +107,14 @@ function Start({ run, busy, start, wrong, verdict, error, tried, order }) {
   const route = run ? "POST /runs/:id/retry" : "POST /runs";
   return html`<${Card} title=${run ? "Run again" : "Start"}><div class="stack">
     <${Button} kind="primary" icon=${run ? "retry" : "play"} needs=${route} busy=${busy} onClick=${start}>${run ? "Run again" : order.session === "resume" ? "Send" : "Start run"}<//>
-    ${wrong.length > 0 ? html`<ul class=${tried ? "bad" : "faint"}>${wrong.map((w) => html`<li>${w}</li>`)}</ul>` : html`<${Verdict} verdict=${verdict} tried=${tried} />`}
+    ${wrong.length > 0 ? html`<ul class=${tried ? "bad" : "faint"}>${wrong.map((w) => html`<li>${w}</li>`)}</ul>` : html`<${Verdict} verdict=${verdict} tried=${tried} why=${refusal(route)} />`}
     <p class="faint bykey">Ctrl + Enter starts it too.</p>
     ${error && html`<${Problem} error=${error} />`}</div><//>`;
 }
 
-function Verdict({ verdict, tried }) {
+// Verdict is what would come of a start: why is why the caller may not start anything.
+function Verdict({ verdict, tried, why }) {
+  if (verdict.ok && why) return html`<p class="row warn"><${Icon} name="warn" /><span>You cannot start it. ${why}</span></p>`;
   if (verdict.ok) {
     const d = verdict.ok;
     return html`<p class="row good"><${Icon} name="check" /> It would be accepted</p>

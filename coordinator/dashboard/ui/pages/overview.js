@@ -22,7 +22,7 @@ export default function Overview() {
   useEvery(2, status.reload);
   const empty = status.data && Object.values(status.data.runs).every((n) => n === 0);
   const first = empty || query.value.has("first");
-  const doctor = useDoctor();
+  const doctor = useDoctor(status.data?.runners.online);
   const late = useLate(1000);
   const ready = late || doctor.data || doctor.error; // what the doctor finds stands above the rest
   return html`<${Page} title="Overview" actions=${html`<${Proof} kind=${first ? "" : "primary"} />`}>
@@ -32,9 +32,15 @@ export default function Overview() {
   <//>`;
 }
 
-function useDoctor() {
+// useDoctor asks the doctor again once runners came or went: what it said of them is over.
+function useDoctor(online) {
   const doctor = useResource((signal) => (may("GET /doctor") ? get("/doctor", {}, { signal }) : { checks: [] }), [me.value?.scope]);
   useEvery(60, doctor.reload);
+  const before = useRef();
+  useEffect(() => {
+    if (before.current !== undefined && before.current !== online) doctor.reload();
+    before.current = online;
+  }, [online]);
   return doctor;
 }
 

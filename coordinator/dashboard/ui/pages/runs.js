@@ -77,11 +77,17 @@ function Export({ filters }) {
   return html`<${Menu} label="Export matching runs" items=${[{ label: "As CSV", icon: "download", run: () => run("csv") }, { label: "As JSON, one run per line", icon: "download", run: () => run("ndjson") }]}><${Icon} name="download" />${busy ? "Exporting…" : "Export"}<//>`;
 }
 
-// useRuns loads pages of runs and keeps them live: known rows change in place, new ones wait in `fresh`.
+// made is when a run was made. Its id does not always tell: some follow from a key.
+const made = (run) => Date.parse(run.created_at);
+
+// useRuns loads pages of runs and keeps them live: known rows change in place. Others wait in `fresh`: new runs, and older
+// ones that match now. A run that a further page will bring does not.
 function useRuns(asked, paused) {
   const [state, setState] = useState({ rows: [], loading: true });
   const store = useRef({ byId: new Map(), order: [], listed: new Set(), fresh: new Map(), cursor: "", loading: false, gone: new AbortController() }).current;
-  const show = (more) => setState((s) => ({ ...s, rows: store.order.map((id) => store.byId.get(id)), fresh: store.fresh.size, ...more }));
+  const show = (more) => setState((s) => ({ ...s, rows: store.order.map((id) => store.byId.get(id)), fresh: store.fresh.size, newest: [...store.fresh.values()].every(isNewest), ...more }));
+  const isNewest = (r) => store.order.length === 0 || made(r) >= made(store.byId.get(store.order[0]));
+  const comesLater = (r) => store.cursor && store.order.length > 0 && made(r) < made(store.byId.get(store.order.at(-1)));
   const load = async (again) => {
     if (store.loading) return;
     store.loading = true;
@@ -111,17 +117,23 @@ function useRuns(asked, paused) {
       store.listed.add(r.run_id);
       store.order.push(r.run_id);
     }
+    store.fresh.delete(r.run_id);
     store.byId.set(r.run_id, newer(store.byId.get(r.run_id), r));
   };
   const reload = () => (store.loading ? (store.again = true) : load(true));
-  // Rows that are new stand before the others once they are asked for.
+  // What waits gets its place among the others, newest first, once it is asked for.
   const admit = () => {
-    const ids = [...store.fresh.keys()].sort().reverse();
-    for (const id of ids) {
-      store.byId.set(id, store.fresh.get(id));
+    const waiting = [...store.fresh.values()].sort((a, b) => made(a) - made(b));
+    const order = [];
+    for (const id of store.order.toReversed()) {
+      while (waiting.length > 0 && made(waiting[0]) < made(store.byId.get(id))) order.push(waiting.shift().run_id);
+      order.push(id);
+    }
+    for (const [id, r] of store.fresh) {
+      store.byId.set(id, r);
       store.listed.add(id);
     }
-    store.order = [...ids, ...store.order];
+    store.order = [...order, ...waiting.map((r) => r.run_id)].reverse();
     store.fresh = new Map();
     show();
   };
@@ -129,7 +141,7 @@ function useRuns(asked, paused) {
     for (const r of runs) {
       const known = store.listed.has(r.run_id) && store.byId.get(r.run_id);
       if (known) store.byId.set(r.run_id, newer(known, r));
-      else if (selects(asked.status, r) && !(asked.roots && r.parent_session_id)) store.fresh.set(r.run_id, newer(store.fresh.get(r.run_id), r));
+      else if (selects(asked.status, r) && !(asked.roots && r.parent_session_id) && !comesLater(r)) store.fresh.set(r.run_id, newer(store.fresh.get(r.run_id), r));
       else store.fresh.delete(r.run_id);
     }
     show();
@@ -157,6 +169,7 @@ function useRuns(asked, paused) {
       }
     },
     onGap: reload,
+    onState: (live) => live === "live" && show({ streamError: undefined }),
     onError: (error) => show({ streamError: error }),
   }, state.from);
   return { ...state, loadMore: () => state.more && load(), reload, admit };
@@ -187,7 +200,7 @@ function List({ filters, asked, folded, paused }) {
   return html`<div ref=${box} class="runs">
     <div class="listbar">
       <span class="soft">${n === undefined ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && ", not counting children"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
-      <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
+      <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), runs.newest && box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, runs.newest ? "new run" : "more run")}<//>`}
         ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Many runs changed: reload<//>`}
         ${runs.streamError && html`<span class="warn"><${Icon} name="warn" /><${Text} text=${runs.streamError.message} /></span>`}</span>
       <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Resume" : "Pause"}<//>

@@ -3,7 +3,7 @@ import { html, useState } from "../base.js";
 import { get, request, seg, send } from "../lib/api.js";
 import { object, quote } from "../lib/json.js";
 import { navigate, path } from "../lib/router.js";
-import { Badge, Button, Card, Confirm, Dialog, Empty, Field, Hostile, JsonView, Loaded, Menu, Page, Problem, Table, Text, Time, toast, useResource } from "../lib/components.js";
+import { Badge, Button, Card, Confirm, Dialog, Empty, Field, Hostile, JsonView, Loaded, Menu, Page, Problem, Table, Text, Time, toast, useResource, visible } from "../lib/components.js";
 import { SchemaEditor, judgeSchema } from "../lib/agents.js";
 import { plural } from "../lib/format.js";
 import { Playground } from "./schemas/playground.js";
@@ -26,16 +26,21 @@ function All() {
       : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns(setDialog)} />`)}<//>
     ${(resource.data || resource.error) && html`<${Card} title="Playground"><${Playground} schema=${null} /><//>`}
     ${dialog?.kind === "new" && html`<${Create} onClose=${close} />`}
-    ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} users=${dialog.users} onClose=${close} done=${resource.reload} />`}<//>`;
+    ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} onClose=${close} done=${resource.reload} />`}<//>`;
 }
+
+// users are the agents that need a schema: it can be deleted without them only.
+const users = (s) => [...new Set([...(s.used_by ?? []), ...(s.referred_by ?? [])])];
+
+const inUse = (s) => (users(s).length > 0 ? `${plural(users(s).length, "agent")} ${users(s).length === 1 ? "uses" : "use"} it: ${visible(users(s).slice(0, 5).join(", "))}` : undefined);
 
 const columns = (act) => [
   { id: "name", label: "Schema", render: (s) => html`<div class="two"><a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a><span class="faint cut"><${Text} text=${s.description} /></span></div>` },
-  { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${s.used_by ?? []} />` },
+  { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${users(s)} />` },
   { id: "made", label: "Created", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
   { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "60px", end: true, class: "acts", render: (s) => html`<div class="row"><${Menu} label=${`Actions for ${s.name}`} items=${[
     { label: "Open", icon: "edit", run: () => navigate(path(["schemas", s.name])) },
-    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", run: () => act({ kind: "delete", name: s.name, users: s.used_by ?? [] }) }]} /></div>` },
+    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", why: inUse(s), run: () => act({ kind: "delete", name: s.name }) }]} /></div>` },
 ];
 
 function Users({ names }) {
@@ -48,24 +53,23 @@ function One({ name }) {
   const [dialog, setDialog] = useState(null);
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;
-  const actions = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" onClick=${() => setDialog("delete")}>Delete<//>`;
+  const actions = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" why=${inUse(data)} onClick=${() => setDialog("delete")}>Delete<//>`;
   return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>immutable<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
       <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">created <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
-        <p class="row wrap"><span class="faint">${schema.used_by?.length ? "Used by" : "Used by no agent"}</span>${schema.used_by?.length > 0 && html`<${Users} names=${schema.used_by} />`}</p></div><//>
+        <p class="row wrap"><span class="faint">${users(schema).length ? "Used by" : "Used by no agent"}</span>${users(schema).length > 0 && html`<${Users} names=${users(schema)} />`}</p></div><//>
       <${Card} title="Playground"><${Playground} schema=${schema.schema.pretty()} /><//></div>`}<//>
     ${dialog === "copy" && html`<${Create} from=${data} onClose=${() => setDialog(null)} />`}
-    ${dialog === "delete" && html`<${Remove} name=${name} users=${data.used_by ?? []} onClose=${() => setDialog(null)} done=${() => navigate(path(["schemas"]))} />`}<//>`;
+    ${dialog === "delete" && html`<${Remove} name=${name} onClose=${() => setDialog(null)} done=${() => navigate(path(["schemas"]))} />`}<//>`;
 }
 
-function Remove({ name, users, onClose, done }) {
+function Remove({ name, onClose, done }) {
   const run = async () => {
     await request("DELETE", "/schemas/" + seg(name));
     toast(`${name} is deleted`, { kind: "good" });
     done();
   };
   return html`<${Confirm} title="Delete this schema?" verb=${"Delete " + name} kind="danger" needs="DELETE /schemas/:name" run=${run} onClose=${onClose}>
-    <p>Accepted runs keep their copy of <strong><${Hostile} text=${name} /></strong>. New runs that name it are refused.</p>
-    ${users.length > 0 && html`<div class="banner warn"><span>${plural(users.length, "agent")} ${users.length === 1 ? "uses" : "use"} it, so the coordinator refuses to delete it: <${Hostile} text=${users.join(", ")} /></span></div>`}<//>`;
+    <p>Accepted runs keep their copy of <strong><${Hostile} text=${name} /></strong>. New runs that name it are refused.</p><//>`;
 }
 
 function Create({ from, onClose }) {

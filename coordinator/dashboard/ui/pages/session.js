@@ -177,7 +177,7 @@ function Resume({ session, runs, reload }) {
   return html`<form class="resume" onSubmit=${(e) => (e.preventDefault(), go())}>
     <label class="offscreen" for="resume">Continue this session</label>
     <textarea id="resume" rows="3" placeholder=${why ?? "Continue this session: what should the agent do next?"} value=${text} disabled=${Boolean(why)}
-      onInput=${(e) => setText(e.currentTarget.value)} onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && go()}></textarea>
+      onInput=${(e) => (setText(e.currentTarget.value), setError(null))} onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && go()}></textarea>
     <div class="row"><span class="faint grow">${waits > 0 ? `${plural(waits, "turn")} ${waits === 1 ? "is" : "are"} in progress; yours comes next` : "Ctrl + Enter to send"}</span><${Button} type="submit" kind="primary" needs="POST /runs" why=${why} busy=${busy} disabled=${!text.trim()}>Send<//></div>
     ${error && html`<${Problem} error=${error} />`}</form>`;
 }

@@ -4,6 +4,7 @@ import { Json, check, prettyTokens } from "../json.js";
 import { bytes } from "../format.js";
 import { Copy, visible, Hostile } from "./text.js";
 import { Button } from "./controls.js";
+import { Icon } from "./icons.js";
 
 const coloured = 1200; // tokens; what is beyond is shown without colours, so that the document stays small
 const shown = 200000; // characters
@@ -14,7 +15,7 @@ export function JsonView({ value, label = "JSON", bare = false }) {
   const text = value instanceof Json ? value.text : String(value ?? "null");
   const [all, setAll] = useState(false);
   const read = useMemo(() => pretty(text), [text]);
-  if (!read) return html`<div class=${"jsonbox " + (bare ? "bare" : "")}><pre class="json" tabindex="0" aria-label=${label}><${Hostile} text=${text} lines=${true} /></pre><${Copy} text=${text} label=${"Copy " + label} /></div>`;
+  if (!read.first) return html`${read.why && html`<p class="row warn"><${Icon} name="warn" />${read.why}</p>`}<div class=${"jsonbox " + (bare ? "bare" : "")}><pre class="json" tabindex="0" aria-label=${label}><${Hostile} text=${text} lines=${true} /></pre><${Copy} text=${text} label=${"Copy " + label} /></div>`;
   const { first, rest } = read;
   const part = all ? rest : rest.slice(0, shown);
   return html`<div class=${"jsonbox " + (bare ? "bare" : "")}>
@@ -23,9 +24,12 @@ export function JsonView({ value, label = "JSON", bare = false }) {
     <${Copy} text=${text} label=${"Copy " + label} /></div>`;
 }
 
-// pretty is the first tokens and the text of those behind them; null for what is too long, or no JSON.
+// pretty is the first tokens and the text of those behind them. What is too long, or no JSON, has none; why says so where it
+// is not seen.
 function pretty(text) {
-  if (text.length > largest || check(text)) return null;
+  if (text.length > largest) return {};
+  const wrong = check(text);
+  if (wrong) return { why: wrong.tooDeep && "It is nested too deeply to be laid out: this is the text as it came." };
   const tokens = prettyTokens(text);
   return { first: tokens.slice(0, coloured), rest: tokens.slice(coloured).map((t) => t.text).join("") };
 }

@@ -1,4 +1,4 @@
-// What is done with an agent as a whole: make, copy, activate, deactivate, delete.
+// What is done with an agent as a whole: make, copy, activate, deactivate, reset, delete.
 import { html, useState } from "../../base.js";
 import { request, seg, send } from "../../lib/api.js";
 import { object, quote } from "../../lib/json.js";
@@ -6,7 +6,7 @@ import { navigate, path } from "../../lib/router.js";
 import { Button, Confirm, Dialog, Field, Hostile, Problem, toast } from "../../lib/components.js";
 import { copyAgent, loadAgent } from "../../lib/agents.js";
 
-/** Act is the dialog of an action: kind is new, copy, activate, deactivate or delete. changes go into a copy. */
+/** Act is the dialog of an action: kind is new, copy, activate, deactivate, reset or delete. changes go into a copy. */
 export function Act({ kind, agent, text, changes, onClose, done }) {
   if (kind === "new" || kind === "copy") return html`<${Create} from=${agent} text=${text} changes=${changes} onClose=${onClose} />`;
   const to = "/agents/" + seg(agent.name);
@@ -15,6 +15,12 @@ export function Act({ kind, agent, text, changes, onClose, done }) {
     const run = async () => (await request("DELETE", to), finish(`${agent.name} is deleted`));
     return html`<${Confirm} title="Delete this agent?" verb=${"Delete " + agent.name} kind="danger" needs="DELETE /agents/:name" run=${run} onClose=${onClose}>
       <p>The definition of <strong><${Hostile} text=${agent.name} /></strong> and its drafts are deleted. Accepted runs keep their copy and continue.</p><//>`;
+  }
+  if (kind === "reset") {
+    const headers = agent.etag ? { "If-Match": agent.etag } : {};
+    const run = async () => (await request("POST", to + "/reset", { headers }), finish(`${agent.name} is as in its file`));
+    return html`<${Confirm} title="Take the agent's file?" verb=${"Reset " + agent.name} kind="danger" needs="POST /agents/:name/reset" run=${run} onClose=${onClose}>
+      <p>What was edited here is replaced by <code><${Hostile} text=${agent.unused_file.path} /></code>. From then on, changes of that file take effect again. Drafts and accepted runs stay as they are.</p><//>`;
   }
   const on = kind === "activate";
   const run = async () => (await send("PATCH", to, object([["status", quote(on ? "active" : "inactive")]])), finish(`${agent.name} is ${on ? "active" : "inactive"}`));
@@ -34,6 +40,7 @@ function Create({ from, text, changes, onClose }) {
     e?.preventDefault();
     if (!name || bad || busy) return;
     setBusy(true);
+    setError(null);
     try {
       if (from) await copyAgent(text ?? (await loadAgent(from.name)).text, name, changes);
       else await send("POST", "/agents", object([["name", quote(name)], ["description", quote(about)], ["type", quote("autonomous")]]));

@@ -6,8 +6,9 @@ import { useDraft } from "../../lib/drafts.js";
 import { refusal } from "../../lib/rights.js";
 
 /**
- * useDefinition returns {agent, fixed, changes, dirty, text(), value(name), set(name, text), input, output, apply(text),
+ * useDefinition returns {agent, fixed, changes, dirty, kept, text(), value(name), set(name, text), input, output, apply(text),
  * discard()}. fixed says why nothing can be changed. changes are what a PATCH would send: "null" takes a member away.
+ * kept tells that all of them are texts of schemas that are kept as drafts: who leaves the page loses nothing.
  */
 export function useDefinition(agent, drafts) {
   const fixed = noChange(agent) ?? refusal("PATCH /agents/:name");
@@ -21,8 +22,10 @@ export function useDefinition(agent, drafts) {
     const text = changes[name] ?? original.get(name);
     return text === "null" ? undefined : text;
   };
+  const sides = { parameters_schema: input, output_schema: output };
   return {
     agent, fixed, changes, dirty: Object.keys(changes).length > 0, input, output, value,
+    kept: Object.keys(changes).every((name) => sides[name]?.kept.safe()),
     original: (name) => original.get(name),
     text: () => changed(agent.text, changes),
     set: (name, text) => setEdits((e) => ({ ...e, [name]: text ?? "null" })),

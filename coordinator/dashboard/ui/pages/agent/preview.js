@@ -1,7 +1,7 @@
 // What is really sent to the model, and who would take a run now: the coordinator's own answer for the definition as it
 // stands in the editor.
 import { html, useEffect, useRef, useState } from "../../base.js";
-import { ApiError, send } from "../../lib/api.js";
+import { ApiError, judge } from "../../lib/api.js";
 import { Json, object, quote } from "../../lib/json.js";
 import { plural } from "../../lib/format.js";
 import { refusal } from "../../lib/rights.js";
@@ -29,7 +29,7 @@ export function usePreview(definition, on) {
       running.current?.abort();
       const mine = (running.current = new AbortController());
       try {
-        const data = await send("POST", "/agents/preview", text.slice(0, -1) + `,"parameters":${given}}`, { signal: mine.signal });
+        const data = await judge("/agents/preview", text.slice(0, -1) + `,"parameters":${given}}`, { signal: mine.signal });
         if (!mine.signal.aborted) setState({ data });
       } catch (error) {
         if (!mine.signal.aborted) setState((s) => ({ ...s, error: error instanceof ApiError ? error : new Error(String(error)) }));

@@ -15,6 +15,7 @@ class NotSaved extends Error {
 /** useSave returns {busy, error, conflict, run(), force(), leave()}. go shows the tab where something has to be mended. */
 export function useSave(definition, reload, go) {
   const [state, setState] = useState({ busy: false });
+  const now = JSON.stringify(definition.changes);
   const attempt = async (etag) => {
     if (state.busy) return;
     setState({ busy: true });
@@ -30,11 +31,12 @@ export function useSave(definition, reload, go) {
       if (error instanceof ApiError && error.status === 412) return setState({ busy: false, conflict: { etag: error.body.etag, text: error.body.current?.text ?? "{}" } });
       if (!(error instanceof ApiError) && !(error instanceof NotSaved)) console.error(error);
       if (error.tab ?? tabOf(error)) go(error.tab ?? tabOf(error));
-      setState({ busy: false, error });
+      setState({ busy: false, error, of: now });
     }
   };
   return {
     ...state,
+    error: state.of === now ? state.error : undefined, // of another text nothing is known
     run: () => attempt(definition.agent.etag),
     force: () => attempt(state.conflict.etag),
     leave: () => (setState({ busy: false }), definition.discard(), reload()),

@@ -27,7 +27,7 @@ function Side({ side, fixed, label, off }) {
       ${side.was && html`<${Button} small=${true} kind="plain" onClick=${side.reset}>Revert to the active schema<//>`}</p>`}`;
 }
 
-const saying = { saving: "Saving the draft…", saved: "Draft saved", failed: "The draft could not be saved" };
+const saying = { saving: "Keeping the draft…", saved: "Kept as a draft", failed: "The draft could not be kept" };
 
 const Saved = ({ kept }) => html`<span class=${kept.state === "failed" ? "bad" : "faint"} role="status">${saying[kept.state] ?? ""}</span>`;
 

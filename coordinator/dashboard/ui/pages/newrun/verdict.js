@@ -1,6 +1,6 @@
 // What the coordinator would say to an order, asked a moment after the last change. Nothing is stored.
 import { useEffect, useRef, useState } from "../../base.js";
-import { ApiError, send } from "../../lib/api.js";
+import { ApiError, judge } from "../../lib/api.js";
 import { object, quote } from "../../lib/json.js";
 
 /**
@@ -16,7 +16,7 @@ export function useVerdict(body, ready, order) {
     const mine = (running.current = new AbortController());
     let ok, error;
     try {
-      ok = await send("POST", "/runs/validate", text, { signal: mine.signal, patience: 4000 });
+      ok = await judge("/runs/validate", text, { signal: mine.signal, patience: 4000 });
     } catch (err) {
       if (mine.signal.aborted || !(err instanceof ApiError)) return;
       error = err;
