@@ -2,13 +2,17 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"ao/nats/natstest"
 )
@@ -107,9 +111,9 @@ func TestAoWorker(t *testing.T) {
 		"AO_PROFILES=", "AO_PROFILES_DIR=", "AO_NATS_URL=", "AO_HOSTNAME="}
 	launch(t, "ao-with-up", dir, s.env, "up")
 	s.until("it is ready", func() bool { return s.get("/ready").code == 200 })
-	worker := func(dir string, args ...string) (host string) {
+	another := func(start func()) (host string) {
 		known := s.onlineHosts()
-		launch(t, "ao-with-up", dir, s.env, append([]string{"worker", "--nats-url", "nats://" + nats}, args...)...)
+		start()
 		s.until("the worker is a runner of its own", func() bool {
 			for _, h := range s.onlineHosts() {
 				if !slices.Contains(known, h) {
@@ -120,6 +124,12 @@ func TestAoWorker(t *testing.T) {
 		})
 		return host
 	}
+	worker := func(dir string, args ...string) string {
+		return another(func() {
+			args := append([]string{"worker", "--nats-url", "nats://" + nats}, args...)
+			launch(t, "ao-with-up", dir, s.env, args...)
+		})
+	}
 	here, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -129,12 +139,39 @@ func TestAoWorker(t *testing.T) {
 			t.Errorf("the worker is called %s", host)
 		}
 	}
+
+	// as the dashboard prints it, in a checkout; the sleep ends when the test says so
+	checkout := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(checkout, "bin"), 0o755),
+		os.Symlink(filepath.Join(bin, "ao-with-up"), filepath.Join(checkout, "bin/ao"))); err != nil {
+		t.Fatal(err)
+	}
+	sh := exec.Command("bash", "-c", "sleep() { read -r; }\nPATH=bin:$PATH ao worker -x test --nats-url nats://"+nats+
+		" & sleep 12; kill -9 $!")
+	var log lockedBuffer
+	sh.Dir, sh.Env, sh.Stdout, sh.Stderr = checkout, append(os.Environ(), s.env...), &log, &log
+	enter, err := sh.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh.SysProcAttr, sh.WaitDelay = &syscall.SysProcAttr{Setpgid: true}, 30*time.Second
+	another(func() {
+		if err := sh.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { syscall.Kill(-sh.Process.Pid, syscall.SIGKILL) })
+	})
+	_ = enter.Close()
+	if err := sh.Wait(); err != nil || strings.Contains(log.String(), "shutting down") { // also its output has ended
+		t.Errorf("the worker was not killed: %v\n%s", err, log.String())
+	}
+
 	empty := t.TempDir()
 	host := worker(empty, "--project-dir", dir)
 	s.has(s.post("/runs", `{"agent_name":"hello","mode":"sync","additional_demands":{"hostname":"`+host+`"}}`), 200,
 		`"completed"`)
 	s.private(".ao")
-	checkout := t.TempDir()
+	checkout = t.TempDir()
 	profiles := stack{t: t, dir: checkout}
 	profiles.write("worker/profiles/mine.json", `{"type":"autonomous","command":"ao-test-exec"}`)
 	host = worker(checkout, "-x", "mine")
