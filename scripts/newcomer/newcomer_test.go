@@ -4,13 +4,13 @@ package newcomer
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"ao/nats/natstest"
+	"ao/scripts/rules"
 )
 
 // reader is somebody who has nothing but an empty folder, and the machine's programs.
@@ -28,6 +29,8 @@ type reader struct {
 	http    string   // where scripts/up listens, in place of 127.0.0.1:8765
 	nats    string   // in place of 127.0.0.1:4222
 	env     []string // what keeps several stacks apart on one machine
+	otlp    string   // in place of 127.0.0.1:4318; empty: that
+	session string   // in place of ses_…
 	exports []string // lines of before that set the shell's environment
 }
 
@@ -53,29 +56,36 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// comment is what a line says after its command.
-var comment = regexp.MustCompile(`\s{2,}# .*$`)
-
-// lines returns the indented lines of a section, without their comments. A section ends at the next heading of its
-// level, or above.
-func (r *reader) lines(page, heading string) (all []string) {
+// page reads a page.
+func (r *reader) page(path string) string {
 	r.t.Helper()
-	text, err := os.ReadFile(filepath.Join(r.clone, page))
+	text, err := os.ReadFile(filepath.Join(r.clone, path))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	_, section, ok := strings.Cut("\n"+string(text), "\n"+heading+"\n")
-	if !ok {
-		r.t.Fatalf("%s has no section %q", page, heading)
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
-	for line := range strings.Lines(section) {
-		if command, ok := strings.CutPrefix(line, "    "); ok {
-			all = append(all, comment.ReplaceAllString(strings.TrimSpace(command), ""))
+	return string(text)
+}
+
+// commands returns the commands of a section.
+func (r *reader) commands(path, heading string) (all []rules.Command) {
+	r.t.Helper()
+	page := filepath.Base(path)
+	for _, c := range rules.Commands(page, r.page(path)) {
+		if c.Section == page+" "+heading {
+			all = append(all, c)
 		}
 	}
 	if len(all) == 0 {
-		r.t.Fatalf("section %q of %s has no lines to run", heading, page)
+		r.t.Fatalf("section %q of %s has no commands to run", heading, path)
+	}
+	return all
+}
+
+// lines returns the commands of a section as texts.
+func (r *reader) lines(path, heading string) (all []string) {
+	r.t.Helper()
+	for _, c := range r.commands(path, heading) {
+		all = append(all, c.Text)
 	}
 	return all
 }
@@ -83,7 +93,8 @@ func (r *reader) lines(page, heading string) (all []string) {
 // command returns a line as a command in a shell of the clone, at this reader's addresses.
 func (r *reader) command(line string) *exec.Cmd {
 	_, port, _ := strings.Cut(r.nats, ":")
-	line = strings.NewReplacer("localhost:8765", r.http, "127.0.0.1:8765", r.http, "-p 4222", "-p "+port).Replace(line)
+	line = strings.NewReplacer("localhost:8765", r.http, "127.0.0.1:8765", r.http, "-p 4222", "-p "+port,
+		"127.0.0.1:4318", cmp.Or(r.otlp, "127.0.0.1:4318"), "ses_…", cmp.Or(r.session, "ses_…")).Replace(line)
 	c := exec.CommandContext(r.t.Context(), "bash", "-c", strings.Join(append(slices.Clone(r.exports), "exec "+line),
 		"\n"))
 	if strings.ContainsAny(line, "&|;(") || strings.Contains(strings.Split(line, " ")[0], "=") {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -157,6 +158,11 @@ func TestOperatingScriptsUp(t *testing.T) {
 	file := filepath.Join(r.folder, "ao.backup")
 	before := all.runs()
 	r.run(server+"ao backup "+file, "RUNS", 0)
+	i := slices.Index(backup, "ao runs --status pending --all")
+	if i < 0 {
+		t.Fatalf("no command lists what waits: %q", backup)
+	}
+	r.run(backup[i], "", 30*time.Second)
 	all.more(20)
 	up.interrupt()
 	r.run(backup[build], "", 0)

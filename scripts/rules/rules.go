@@ -43,6 +43,7 @@ var All = []Rule{
 	{"tests do not sleep", "a sleep is too short on a slow machine and too long on a fast one: wait for an event, " +
 		"poll with clocktest, or use synctest", noSleeps},
 	{"tests named in the threat model exist", "a row without its test is an unproven claim", threatModelTests},
+	{"documented commands work", "readers copy them as they stand", copiedCommands},
 	{"documented commands keep secrets private", "readers copy commands with their mistakes", documentedSecrets},
 	{"what the product writes is private", "a data folder has secrets, and so have agents' files", privateFiles},
 	{"batches are cut in a test", "a crash of NATS may keep only the first records of a batch", cutAppends},

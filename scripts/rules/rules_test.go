@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -69,7 +71,7 @@ func TestRulesFindViolations(t *testing.T) {
 		{"a sentence without end", "shared/docs/runs.md", file("# Runs\n\n- A" + strings.Repeat(" b", 15) + "\n  " +
 			strings.Repeat("`c d` ", 15) + ".\n"), "shared/docs/runs.md:3: a sentence of 31 words"},
 		{"sentences that end", "shared/docs/runs.md", file(strings.Repeat("A [b](c d e). ", 40) + "\n"), ""},
-		{"a long row and a long command", "shared/docs/runs.md", file("| " + strings.Repeat("a ", 40) + "|\n\n    " +
+		{"a long row and a long command", "shared/docs/runs.md", file("| " + strings.Repeat("a ", 40) + "|\n\n    {" +
 			strings.Repeat("b ", 40) + "\n"), ""},
 		{"a comment without end", "worker/w.go", file("package worker\n\n// X is" + strings.Repeat(" b", 12) + "\n//" +
 			strings.Repeat(" b", 12) + ".\nvar X int\n"), "worker/w.go:3: a sentence of 26 words"},
@@ -158,18 +160,27 @@ func TestRulesFindViolations(t *testing.T) {
 			"there is no test shared/run.TestGone"},
 		{"a test that another document names", "shared/docs/http.md", file("`shared/run.TestGone`\n"), ""},
 
-		{"a secret that is written open", "README.md",
+		{"a command that no test runs", "shared/docs/x.md",
+			file("# X\nDo\n\n    ao fly \\\n      --high  # a comment\n"),
+			`shared/docs/x.md:4: no test runs "ao fly --high"`},
+		{"a fenced one", "shared/docs/x.md", file("```sh\nao fly\n```\n```\nao fly\n```\n"),
+			`shared/docs/x.md:2: no test runs "ao fly"`},
+		{"commands that are run or cannot be", "README.md", file("## 60 seconds\n    ao fly\n\n# Other\n\n" +
+			"    docker compose up\n"), ""},
+		{"no commands", "README.md",
+			file("Text\n    goes on\n\n    {\"a\": 1}\n\n    a ──► b\n\n    c\n    └─ d\n"), ""},
+		{"a secret that is written open", "CONTRIBUTING.md",
 			file("    cat seed >~/.config/ao/publisher.nk    # for programs\n"),
-			"README.md:1: ~/.config/ao/publisher.nk is open"},
-		{"a secret in the repository", "shared/docs/x.md", file("    (umask 077; cat seed >publisher.nk)\n"),
-			"x.md:1: publisher.nk lies in the repository"},
-		{"a copied secret in the repository", "shared/docs/x.md",
+			"CONTRIBUTING.md:1: ~/.config/ao/publisher.nk is open"},
+		{"a secret in the repository", "CONTRIBUTING.md", file("    (umask 077; cat seed >publisher.nk)\n"),
+			"CONTRIBUTING.md:1: publisher.nk lies in the repository"},
+		{"a copied secret in the repository", "CONTRIBUTING.md",
 			file("    sudo install -D -m 0400 -o 10001 KEYFILE .secrets/llm_api_key   # here\n"),
-			"x.md:1: .secrets/llm_api_key lies in the repository"},
+			"CONTRIBUTING.md:1: .secrets/llm_api_key lies in the repository"},
 		{"a secret in a text of help", "coordinator/cmd/ao/x.go",
 			file("package main\n\nconst about = `ao tokens create | tee /etc/ao/ci.token`\n"),
 			"x.go:3: /etc/ao/ci.token is open"},
-		{"a closed secret", "README.md",
+		{"a closed secret", "CONTRIBUTING.md",
 			file("    (umask 077; cat seed >~/.config/ao/publisher.nk)\n    sudo install " +
 				"-m 0400 KEYFILE ~/.config/ao/llm_api_key # a\n"), ""},
 		{"a secret that is only used", "README.md", file("    nats --nkey publisher/nats.nk request x >/dev/null; " +
@@ -402,5 +413,35 @@ func TestReadLeavesOut(t *testing.T) {
 	}
 	if paths := slices.Sorted(maps.Keys(got)); !slices.Equal(paths, []string{".gitignore", "worker/bin/a.sh"}) {
 		t.Errorf("got %q", paths)
+	}
+}
+
+// TestTablesOfCommands: each row about commands on pages is about some, and the tests that it names exist.
+func TestTablesOfCommands(t *testing.T) {
+	h, err := Read(os.DirFS("../.."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections, commands, tests := map[string]bool{}, []Command(nil), map[string]bool{}
+	for _, f := range h.Files {
+		if f.Path == "README.md" || path.Dir(f.Path) == "shared/docs" && path.Ext(f.Path) == ".md" {
+			for _, c := range Commands(path.Base(f.Path), f.Text) {
+				sections[c.Section], commands = true, append(commands, c)
+			}
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)`).FindAllStringSubmatch(f.Text, -1) {
+			tests[path.Dir(f.Path)+"."+m[1]] = true
+		}
+	}
+	for section, test := range runBy {
+		if !sections[section] || !tests[test] {
+			t.Errorf("%s has no commands, or there is no test %s", section, test)
+		}
+	}
+	for _, n := range notRun {
+		matches := func(c Command) bool { return n.pattern.MatchString(c.Section + ": " + c.Text) }
+		if !slices.ContainsFunc(commands, matches) {
+			t.Errorf("no command matches %s", n.pattern)
+		}
 	}
 }
