@@ -38,7 +38,8 @@ var notRun = []struct {
 	{regexp.MustCompile(`: (?:for name in .*kubectl|kubectl|helm) `), "it needs a cluster; scripts/deploy checks the " +
 		"manifests"},
 	{regexp.MustCompile(`: AO_[A-Z_]+=\S+$`), "it is a line of a file of settings"},
-	{regexp.MustCompile(`: claude mcp add `), "it changes the reader's Claude Code; scripts/e2e connects a real one"},
+	{regexp.MustCompile(`: claude mcp add `),
+		"it needs Claude Code, and changes its settings; scripts/e2e has a real one call agents"},
 	{regexp.MustCompile(`: nats stream get RUNS 4711$`), "it shows a record that should not be there"},
 	{regexp.MustCompile(`: go build .*/ao-llm-exec$`), "it takes minutes; scripts/e2e.TestLLMExecutor builds it"},
 	{regexp.MustCompile(`: (?:go run \./)?scripts/(?:bench|mutations)\b|: go run \./scripts/(?:bench|mutations)\b` +
