@@ -31,6 +31,8 @@ var printed = map[string]string{
 	"ao conformance -- minds/echo": "",
 	`ao agents create '{"name":"thinker","description":"thinks","executor_profile":"echo"}'`: "thinker created",
 	`ao run thinker --prompt "hello"`:              "I was asked",
+	"ao tokens create --help":                      "Usage",
+	"ao dashboard":                                 "http",
 	"ao agents import config/agents --dry-run":     "can be imported",
 	"ao agents import config/agents":               "poet: imported",
 	"bin/ao run text-stats --param file=README.md": "words",
@@ -159,6 +161,18 @@ func TestThePages(t *testing.T) {
 	r.follow(docs+"from-claude-agent-orchestrator.md", "## Bring your agents", nil)
 
 	r.follow(docs+"mcp.md", "## Connecting", map[string]func(string){"curl ": ran("completed")})
+
+	for _, page := range []string{"login.js", "queues.js", "runners.js"} {
+		r.follow("coordinator/dashboard/ui/pages/"+page, "CodeLine", map[string]func(string){
+			"PATH=bin:$PATH ao worker": func(line string) {
+				p := r.start("AO_NATS_URL=nats://" + r.nats + " " + line)
+				natstest.Until(t, "the worker takes runs", func() bool {
+					log, err := os.ReadFile(p.log)
+					return err == nil && bytes.Count(log, []byte("msg=registered")) == 2
+				})
+				p.interrupt()
+			}})
+	}
 
 	door := "#!/bin/sh\n"
 	r.follow(docs+"gateway.md", "# The gateway: HTTP for the programs of a run",

@@ -13,12 +13,28 @@ type Command struct {
 	Text    string // without the comment after it
 }
 
-// Commands returns the commands of a page in their order. name is the page's file.
+// Commands returns the commands of a page in their order. name is the page's file, or that of a module of the
+// dashboard.
 func Commands(name, page string) (all []Command) {
+	if strings.HasSuffix(name, ".js") {
+		return shownCommands(name, page)
+	}
 	for _, b := range codeBlocks(page) {
 		b.section = name + " " + b.section
 		if b.isShell() {
 			all = append(all, b.commands()...)
+		}
+	}
+	return all
+}
+
+// shown matches a line that the dashboard shows with a button to copy it. Others are made from what is on the page.
+var shown = regexp.MustCompile(`CodeLine\} text="([^"]+)"`)
+
+func shownCommands(name, module string) (all []Command) {
+	for i, line := range strings.Split(module, "\n") {
+		for _, m := range shown.FindAllStringSubmatch(line, -1) {
+			all = append(all, Command{name + " CodeLine", i + 1, m[1]})
 		}
 	}
 	return all

@@ -3,7 +3,6 @@ package rules
 import (
 	"path"
 	"regexp"
-	"strings"
 )
 
 // runBy names the test that runs the commands of a section as they stand there, but for those that NotRun names. Each
@@ -18,6 +17,9 @@ var runBy = map[string]string{
 	"from-claude-agent-orchestrator.md ## Bring your agents":   "scripts/newcomer.TestThePages",
 	"mcp.md ## Connecting":                                     "scripts/newcomer.TestThePages",
 	"operating.md ## Back up and restore":                      "scripts/newcomer.TestOperatingScriptsUp",
+	"login.js CodeLine":                                        "scripts/newcomer.TestThePages",
+	"queues.js CodeLine":                                       "scripts/newcomer.TestThePages",
+	"runners.js CodeLine":                                      "scripts/newcomer.TestThePages",
 	"tracing.md ## Try it":                                     "scripts/newcomer.TestThePages",
 	"tracing.md ## For callers":                                "scripts/newcomer.TestThePages",
 }
@@ -59,10 +61,17 @@ func NotRun(c Command) string {
 	return ""
 }
 
-// copiedCommands checks that each command of the README and the docs is run by a test, or has a reason not to be.
+// hasCommands reports whether readers copy commands from a file.
+func hasCommands(file string) bool {
+	return file == "README.md" || path.Dir(file) == "shared/docs" && path.Ext(file) == ".md" ||
+		path.Dir(file) == "coordinator/dashboard/ui/pages" && path.Ext(file) == ".js"
+}
+
+// copiedCommands checks that each command of the README, the docs and the dashboard is run by a test, or has a reason
+// not to be.
 func copiedCommands(h *House, say reporter) {
 	for _, f := range h.Files {
-		if f.Path != "README.md" && path.Dir(f.Path) != "shared/docs" || !strings.HasSuffix(f.Path, ".md") {
+		if !hasCommands(f.Path) {
 			continue
 		}
 		for _, c := range Commands(path.Base(f.Path), f.Text) {

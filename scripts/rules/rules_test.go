@@ -424,7 +424,7 @@ func TestTablesOfCommands(t *testing.T) {
 	}
 	sections, commands, tests := map[string]bool{}, []Command(nil), map[string]bool{}
 	for _, f := range h.Files {
-		if f.Path == "README.md" || path.Dir(f.Path) == "shared/docs" && path.Ext(f.Path) == ".md" {
+		if hasCommands(f.Path) {
 			for _, c := range Commands(path.Base(f.Path), f.Text) {
 				sections[c.Section], commands = true, append(commands, c)
 			}

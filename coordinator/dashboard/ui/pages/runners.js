@@ -31,7 +31,7 @@ function Shown({ all, status, onDrain }) {
   const shown = all.filter((r) => !status || r.status === status);
   if (all.length === 0) {
     return html`<${Empty} icon="runners" title="No runners yet" text="A runner is one executor profile of a worker. Runs wait until one is online. Start a worker:">
-      <${CodeLine} text="bin/worker -x procedural,test --profiles-dir worker/profiles" /><//>`;
+      <${CodeLine} text="PATH=bin:$PATH ao worker" /><//>`;
   }
   if (shown.length === 0) return html`<${Empty} icon="filter" title=${`No runner is ${status}`}><${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//><//>`;
   return html`<div class="grid">${shown.map((r) => html`<${Runner} key=${r.runner_id} runner=${r} onDrain=${() => onDrain(r)} />`)}</div>`;
