@@ -79,16 +79,14 @@ func codeBlocks(page string) (all []codeBlock) {
 
 var (
 	shellFence = regexp.MustCompile("^```(sh|bash|console)$")
-	// noShell matches a first line of an indented block of something else: JSON, a program, output, or a picture.
+	// noShell matches one of the first lines of something else: JSON, a program, output, or a picture.
 	noShell  = regexp.MustCompile(`^\s*(?:[{"]|#!|shared/ |damage of )|[│─►└┌]`)
 	trailing = regexp.MustCompile(`(?:^|\s)\s*# .*$`)
 )
 
 func (b codeBlock) isShell() bool {
-	if b.fence != "" {
-		return shellFence.MatchString(b.fence) && !strings.HasPrefix(b.lines[0], "#!")
-	}
-	return !slices.ContainsFunc(b.lines[:min(2, len(b.lines))], noShell.MatchString)
+	shell := b.fence == "" || shellFence.MatchString(b.fence)
+	return shell && !slices.ContainsFunc(b.lines[:min(2, len(b.lines))], noShell.MatchString)
 }
 
 func (b codeBlock) commands() (all []Command) {

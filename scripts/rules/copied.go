@@ -44,11 +44,11 @@ var notRun = []struct {
 		"it needs Claude Code, and changes its settings; scripts/e2e has a real one call agents"},
 	{regexp.MustCompile(`: nats stream get RUNS 4711$`), "it shows a record that should not be there"},
 	{regexp.MustCompile(`: go build .*/ao-llm-exec$`), "it takes minutes; scripts/e2e.TestLLMExecutor builds it"},
-	{regexp.MustCompile(`: (?:go run \./)?scripts/(?:bench|mutations)\b|: go run \./scripts/(?:bench|mutations)\b` +
-		`|: git worktree add`), "it measures for many minutes on an idle machine"},
-	{regexp.MustCompile(`: .*\bgo test\b|: go run \./scripts/chaos`), "it is a test, which CI runs"},
+	{regexp.MustCompile(`: (?:go run \./)?scripts/(?:bench|mutations)\b|: git worktree add`),
+		"it measures for many minutes, on an idle machine"},
+	{regexp.MustCompile(`: .*\bgo test\b|: go run \./scripts/chaos`), "it is a test itself"},
 	{regexp.MustCompile(`: scripts/test$`), "CI runs it"},
-	{regexp.MustCompile(`: scripts/deploy/backup/restore-drill FILE$`), "scripts/deploy runs it"},
+	{regexp.MustCompile(`: scripts/deploy/backup/restore-drill FILE$`), "scripts/e2e runs it on another file"},
 }
 
 // NotRun returns why no test runs a command as it stands there; empty: a test does.

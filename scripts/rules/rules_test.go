@@ -165,6 +165,7 @@ func TestRulesFindViolations(t *testing.T) {
 			`shared/docs/x.md:4: no test runs "ao fly --high"`},
 		{"a fenced one", "shared/docs/x.md", file("```sh\nao fly\n```\n```\nao fly\n```\n"),
 			`shared/docs/x.md:2: no test runs "ao fly"`},
+		{"an empty block", "shared/docs/x.md", file("```sh\n```\n"), ""},
 		{"commands that are run or cannot be", "README.md", file("## 60 seconds\n    ao fly\n\n# Other\n\n" +
 			"    docker compose up\n"), ""},
 		{"no commands", "README.md",
