@@ -29,7 +29,7 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	if k, ok := a.Find(b.Name); ok {
 		return v, k.errExists()
 	}
-	if err := a.checkSchemas(ctx)(b); err != nil {
+	if err := checkSchemas(ctx, a.cfg.Schemas)(b); err != nil {
 		return v, err
 	}
 	now := time.Now().UTC()
@@ -94,7 +94,7 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 		}
 	}
 	if f, ok := a.folders.current(name); ok {
-		if err := a.folders.change(ctx, f, changes, f.check(match, a.checkSchemas(ctx))); err != nil {
+		if err := a.folders.change(ctx, f, changes, f.check(match, checkSchemas(ctx, a.cfg.Schemas))); err != nil {
 			return View{}, err
 		}
 		return a.View(ctx, name)
@@ -147,7 +147,7 @@ func (a *Catalog) changed(ctx context.Context, old []byte, changes []strictjson.
 	if err := checkSameName(name, b); err != nil {
 		return after, nil, err
 	}
-	if err := a.checkSchemas(ctx)(b); err != nil {
+	if err := checkSchemas(ctx, a.cfg.Schemas)(b); err != nil {
 		return after, nil, err
 	}
 	b.CreatedAt, b.ModifiedAt = created, new(time.Now().UTC())
@@ -256,20 +256,20 @@ func (a *Catalog) errNotEditable(name string, err error) error {
 	return errNone(a, name)
 }
 
-// checkSchemas checks that the schemas exist which an agent names or refers to.
-func (a *Catalog) checkSchemas(ctx context.Context) func(agent.Blueprint) error {
+// checkSchemas returns a check that the schemas exist which an agent names or refers to.
+func checkSchemas(ctx context.Context, named Schemas) func(agent.Blueprint) error {
 	return func(b agent.Blueprint) error {
 		if b.OutputSchemaName != "" {
-			if err := a.cfg.Schemas.RequireSchema(ctx, b.OutputSchemaName); err != nil {
+			if err := named.RequireSchema(ctx, b.OutputSchemaName); err != nil {
 				return err
 			}
 		}
 		if b.OutputSchema != nil {
-			if _, err := a.cfg.Schemas.Embed(ctx, b.OutputSchema); err != nil {
+			if _, err := named.Embed(ctx, b.OutputSchema); err != nil {
 				return agent.InvalidSchema("output_schema", err)
 			}
 		}
-		_, err := b.InputSchema(ctx, run.Start, a.cfg.Schemas.Embed)
+		_, err := b.InputSchema(ctx, run.Start, named.Embed)
 		return err
 	}
 }

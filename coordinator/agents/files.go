@@ -295,7 +295,7 @@ func (a *Catalog) ResetAgent(ctx context.Context, name string, match Match) (Vie
 		}
 		return v, err
 	}
-	if err := a.folders.reset(ctx, f, f.check(match, a.checkSchemas(ctx))); err != nil {
+	if err := a.folders.reset(ctx, f, f.check(match, checkSchemas(ctx, a.cfg.Schemas))); err != nil {
 		return View{}, err
 	}
 	return a.View(ctx, name)
