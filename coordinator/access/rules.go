@@ -42,18 +42,19 @@ var Rules = map[string]Rule{
 	"GET /ui":       {Open, Shared}, // the dashboard's files, the same for everybody
 	"GET /ui/*path": {Open, Shared},
 
-	"POST /runs":            {Run, Submits},
-	"POST /runs/validate":   {Read, Submits},
-	"GET /runs":             {Read, Lists},
-	"GET /runs/count":       {Read, Lists},
-	"GET /runs/:id":         {Read, Reads},
-	"GET /runs/:id/explain": {Read, Reads},
-	"GET /runs/:id/result":  {Read, Reads},
-	"GET /runs/:id/wait":    {Read, Reads},
-	"POST /runs/stop":       {Run, Nothing},
-	"POST /runs/retry":      {Run, Nothing},
-	"POST /runs/:id/retry":  {Run, Reads}, // and the request is checked like one that it submits
-	"POST /runs/:id/stop":   {Run, Acts},
+	"POST /runs":               {Run, Submits},
+	"POST /runs/validate":      {Read, Submits},
+	"GET /runs":                {Read, Lists},
+	"GET /runs/count":          {Read, Lists},
+	"GET /runs/:id":            {Read, Reads},
+	"GET /runs/:id/definition": {Read, Reads},
+	"GET /runs/:id/explain":    {Read, Reads},
+	"GET /runs/:id/result":     {Read, Reads},
+	"GET /runs/:id/wait":       {Read, Reads},
+	"POST /runs/stop":          {Run, Nothing},
+	"POST /runs/retry":         {Run, Nothing},
+	"POST /runs/:id/retry":     {Run, Reads}, // and the request is checked like one that it submits
+	"POST /runs/:id/stop":      {Run, Acts},
 
 	"GET /sessions":            {Read, Lists},
 	"GET /sessions/:id":        {Read, Reads},

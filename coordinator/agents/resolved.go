@@ -21,6 +21,7 @@ type Resolved struct {
 
 	file  *ownFile        // that defines it; nil: none
 	raw   json.RawMessage // Snapshot, computed once
+	hash  string          // Hash, computed once
 	queue string          // the task queue of runs that demand nothing themselves, computed once
 }
 
@@ -40,6 +41,7 @@ func defined(b agent.Blueprint, file *ownFile) *Resolved {
 // precomputed computes what every run of the agent needs.
 func (k *Resolved) precomputed() *Resolved {
 	k.raw, _ = k.Snapshot() // cannot fail: it was read from JSON
+	k.hash = k.Hash()
 	k.queue = k.RoutingKey(k.MergedDemands(run.Demands{})).TaskQueue()
 	return k
 }
@@ -89,6 +91,17 @@ func (k *Resolved) QueueOf(w runnerapi.RoutingKey, asked ...run.Demands) string 
 		return w.TaskQueue()
 	}
 	return k.queue
+}
+
+// Hash identifies the definition, as agent.Blueprint.Hash does. Runs that carry it show the same.
+func (k *Resolved) Hash() string {
+	switch {
+	case k.hash != "":
+		return k.hash
+	case k.OwnerHash() != "":
+		return k.OwnerHash()
+	}
+	return k.Blueprint.Hash()
 }
 
 // OwnerHash returns the hash of a runner-owned agent's definition; empty for others.

@@ -21,6 +21,7 @@ const (
 // View is an agent as the API shows it.
 type View struct {
 	agent.Blueprint
+	Hash     string   `json:"agent_hash"` // of the definition; runs that carry it show the same
 	Origin   string   `json:"origin"`
 	Path     string   `json:"path,omitempty"` // of the file; not shown to sessions
 	Editable bool     `json:"editable"`
@@ -35,15 +36,15 @@ func (k *Resolved) view(runners Runners) View {
 	switch {
 	case k.Owners != nil:
 		return View{
-			Blueprint: k.WithRunners(runners.Serving(k.Name, k.OwnerHash())), Origin: FromRunner,
+			Blueprint: k.WithRunners(runners.Serving(k.Name, k.OwnerHash())), Hash: k.Hash(), Origin: FromRunner,
 			Reason: "it belongs to runner " + k.RunnerID + ": change it in the agents_dir of profile " +
 				k.Profile + ", or save a copy",
 		}
 	case k.file != nil:
-		return View{Blueprint: k.Blueprint, Origin: FromFile, Path: k.file.Path, Editable: k.file.reason == "",
-			Reason: k.file.reason, UnusedFile: k.file.unused}
+		return View{Blueprint: k.Blueprint, Hash: k.Hash(), Origin: FromFile, Path: k.file.Path,
+			Editable: k.file.reason == "", Reason: k.file.reason, UnusedFile: k.file.unused}
 	}
-	return View{Blueprint: k.Blueprint, Origin: FromAPI, Editable: true}
+	return View{Blueprint: k.Blueprint, Hash: k.Hash(), Origin: FromAPI, Editable: true}
 }
 
 // View returns one agent by name.

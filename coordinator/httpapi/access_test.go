@@ -34,6 +34,7 @@ POST /runs/validate           read  submits
 GET /runs                     read  lists
 GET /runs/count               read  lists
 GET /runs/:id                 read  reads
+GET /runs/:id/definition      read  reads
 GET /runs/:id/explain         read  reads
 GET /runs/:id/result          read  reads
 GET /runs/:id/wait            read  reads

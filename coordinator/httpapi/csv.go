@@ -17,6 +17,7 @@ var csvColumns = []string{
 	"run_id", "session_id", "parent_session_id", "retry_of", "agent_name", "status", "type", "mode", "attempt",
 	"runner_id",
 	"created_at", "claimed_at", "started_at", "completed_at", "error", "message", "parameters", "parameters_omitted",
+	"agent_hash",
 }
 
 // csvHead writes the header line.
@@ -32,7 +33,7 @@ func csvRow(b *bytes.Buffer, r run.Run) error {
 		r.ID, r.SessionID, r.Parent, r.RetryOf, r.Agent, string(r.Status), r.Type, r.Mode, strconv.Itoa(r.Attempt),
 		r.RunnerID,
 		csvTime(&r.CreatedAt), csvTime(r.ClaimedAt), csvTime(r.StartedAt), csvTime(r.EndedAt), code, message,
-		string(r.Parameters), strconv.FormatBool(r.ParametersOmitted)))
+		string(r.Parameters), strconv.FormatBool(r.ParametersOmitted), r.AgentHash))
 	return nil
 }
 

@@ -25,22 +25,23 @@ import (
 
 // Config has what the API needs. The first fields are required. By default only loopback names are served.
 type Config struct {
-	Runs       Runs
-	Bulk       Bulk
-	Callbacks  Callbacks
-	Sessions   Sessions
-	Agents     Agents
-	Drafts     Drafts
-	Schemas    Schemas
-	Previews   Previews
-	Runners    Runners
-	Insight    Insight
-	History    History
-	Positions  Positions
-	Ready      func() error                        // answers GET /ready
-	Refused    func() []string                     // what is refused although it is ready
-	Registries func() error                        // why agents and runners are not known yet
-	Doctor     func(context.Context) health.Report // answers GET /doctor
+	Runs        Runs
+	Bulk        Bulk
+	Definitions Definitions
+	Callbacks   Callbacks
+	Sessions    Sessions
+	Agents      Agents
+	Drafts      Drafts
+	Schemas     Schemas
+	Previews    Previews
+	Runners     Runners
+	Insight     Insight
+	History     History
+	Positions   Positions
+	Ready       func() error                        // answers GET /ready
+	Refused     func() []string                     // what is refused although it is ready
+	Registries  func() error                        // why agents and runners are not known yet
+	Doctor      func(context.Context) health.Report // answers GET /doctor
 
 	Host       string         // of the listener's address; an own name beside those of loopback
 	AnyHost    bool           // any Host header is allowed: listening beyond loopback
@@ -123,8 +124,8 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 	return handlers{
 		login:   newLoginAPI(guard),
 		service: &serviceAPI{readiness: cfg.Ready, refused: cfg.Refused, registry: cfg.Metrics, inForce: cfg.Settings},
-		runs: &runsAPI{runs: cfg.Runs, more: cfg.Bulk, sessions: cfg.Sessions, streams: streams, audit: audited,
-			ends: a.ends, exports: newExports()},
+		runs: &runsAPI{runs: cfg.Runs, more: cfg.Bulk, definitions: cfg.Definitions, sessions: cfg.Sessions,
+			streams: streams, audit: audited, ends: a.ends, exports: newExports()},
 		bulk:      &bulkAPI{cfg.Bulk, audited},
 		callbacks: cfg.Callbacks,
 		sessions:  &sessionsAPI{cfg.Sessions, audited},

@@ -36,6 +36,11 @@ type Runs interface {
 	StopRun(ctx context.Context, id string, tree bool) (runs.StoppedRun, error)
 }
 
+// Definitions shows what runs run.
+type Definitions interface {
+	Definition(ctx context.Context, id string) (runs.Definition, error)
+}
+
 // Bulk retries runs, and acts on many runs.
 type Bulk interface {
 	Retry(ctx context.Context, q runs.Retry) (runs.Accepted, error)

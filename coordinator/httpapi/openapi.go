@@ -26,6 +26,7 @@ var parameters = map[string]obj{
 	"parent_session_id": text("Only children of this session."),
 	"runner_id":         text("Only those whose current attempt this runner has or had."),
 	"retry_of":          text("Only retries of this run."),
+	"agent_hash":        text("Only runs of the definition with this hash."),
 	"q": {"description": "Only those whose run or session id starts with this, or whose agent, error, prompt or " +
 		"parameters (the first 256 bytes) contain it, in any case.", "schema": obj{"type": "string", "maxLength": 256}},
 	"roots": flag("Only runs of sessions without a parent, each with the number of runs of its session's " +

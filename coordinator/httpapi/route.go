@@ -34,7 +34,7 @@ func (r route) body() body { return bodies[r.Method+" "+r.Path] }
 var filters = []string{"status", "agent_name", "session_id", "parent_session_id", "created_after", "limit", "cursor"}
 
 // runFilters are the parameters of lists of runs.
-var runFilters = slices.Concat(filters, []string{"runner_id", "roots", "retry_of", "q"})
+var runFilters = slices.Concat(filters, []string{"runner_id", "roots", "retry_of", "agent_hash", "q"})
 
 // listFilters are runFilters and the format.
 var listFilters = slices.Concat(runFilters, []string{"format"})

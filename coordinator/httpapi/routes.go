@@ -56,6 +56,8 @@ func (h handlers) routes() []route {
 		{post, "/runs/stop", nil, "stop the matching runs, at most 1,000; tree: also all below them", ok, h.bulk.stop},
 		{post, "/runs/retry", nil, "retry the matching runs that ended, at most 1,000", ok, h.bulk.retry},
 		{get, "/runs/:id", nil, "one run", ok, byID(h.runs.runs, Runs.Show)},
+		{get, "/runs/:id/definition", nil, "what the run runs: its agent's definition as it was accepted with", ok,
+			h.runs.definition},
 		{get, "/runs/:id/explain", nil, "why a run waits or how it ended, step by step", ok, h.insight.explain},
 		{get, "/runs/:id/result", sizeParams, "the result of an ended run", ok, h.runs.result},
 		{get, "/runs/:id/wait", []string{"timeout_seconds"}, "wait for the end: 200 the run with its result, else " +

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ao/coordinator/agents"
 	"ao/coordinator/audit"
 	"ao/coordinator/projection"
 	"ao/coordinator/runs"
@@ -21,13 +22,14 @@ import (
 
 // runsAPI serves runs.
 type runsAPI struct {
-	runs     Runs
-	more     Bulk
-	sessions Sessions
-	streams  *streamsAPI // for readers of a sync run's events
-	audit    *recorder
-	ends     *shutdown
-	exports  *places // of exports in progress
+	runs        Runs
+	more        Bulk
+	definitions Definitions
+	sessions    Sessions
+	streams     *streamsAPI // for readers of a sync run's events
+	audit       *recorder
+	ends        *shutdown
+	exports     *places // of exports in progress
 }
 
 // Limits of waiting for the end of a run, in seconds.
@@ -154,6 +156,7 @@ func listingRuns(q query) (projection.Query, error) {
 	f, err := listing(q)
 	f.Runner, f.Roots = q.check("runner_id", runnerapi.CheckID), q.flag("roots")
 	f.RetryOf, f.Text = q.check("retry_of", run.CheckID), q.text("q")
+	f.AgentHash = q.check("agent_hash", agent.CheckHash)
 	return f, cmp.Or(err, q.err)
 }
 
@@ -171,6 +174,13 @@ func (a *runsAPI) list(g *gin.Context, q request) (any, error) {
 		return nil, err
 	}
 	return a.runs.Runs(g.Request.Context(), f)
+}
+
+// definition shows what a run runs, with what its caller may see of an agent.
+func (a *runsAPI) definition(g *gin.Context, q request) (any, error) {
+	d, err := a.definitions.Definition(g.Request.Context(), q.id)
+	d.Definition = shownTo(caller(g), agents.View{Blueprint: d.Definition}).Blueprint
+	return d, err
 }
 
 func (a *runsAPI) result(g *gin.Context, q request) (any, error) {

@@ -55,8 +55,8 @@ type Runner struct {
 }
 
 // ignoredMembers are in the answers of the API, but are no part of a definition.
-var ignoredMembers = []string{"runner_id", "runners", "created_at", "modified_at", "origin", "path", "editable",
-	"reason", "drafts", "unused_file"}
+var ignoredMembers = []string{"runner_id", "runners", "created_at", "modified_at", "agent_hash", "origin", "path",
+	"editable", "reason", "drafts", "unused_file"}
 
 // Preview returns what a run of a definition would get. It refuses a definition that POST /agents would refuse.
 func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, error) {

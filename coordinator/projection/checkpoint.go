@@ -16,7 +16,7 @@ import (
 
 // checkpointVersion is the version of checkpoints. Raise it when the reducer treats a record differently, or when an
 // exported field of a saved type changes its meaning.
-const checkpointVersion = 20
+const checkpointVersion = 21
 
 // errInterrupted says that the history was truncated or replaced during a checkpoint.
 var errInterrupted = errors.New("the history changed meanwhile")

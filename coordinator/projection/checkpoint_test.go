@@ -361,7 +361,7 @@ func TestCheckpointHasEveryField(t *testing.T) {
 			"evictedRuns evictedSessions head tail fresh pending dirty waiting claimed ended usage"},
 		{usage{}, "", "all callers"},
 		{texts{}, "blocks", "last"},
-		{scanner{}, "", "names"},
+		{scanner{}, "", "definitions names"},
 		{waitlists{}, "", "queues unqueued claimed waits"},
 		{webhooks{}, "of", "tables scan hosts"},
 		{lateRecords{}, "all", ""},

@@ -21,6 +21,7 @@ type Query struct {
 	// runs: only of sessions without an existing parent; each with the number of its children's runs
 	Roots        bool
 	RetryOf      string // runs: those that repeat this one
+	AgentHash    string `json:",omitempty"` // runs: that carry the definition with this hash
 	Text         string // runs: a prefix of their id or session, or a part of their agent, error, prompt or parameters
 	CreatedAfter time.Time
 	Limit        int    // default 50, at most 1000
@@ -94,6 +95,7 @@ func (q *Query) fits(f *reducer, r *row) bool {
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.Ident) &&
 		(!q.Roots || !hasParent(f, r.session)) &&
 		(q.RetryOf == "" || isRetryOf(f, r, q.RetryOf)) &&
+		(q.AgentHash == "" || hashNumber(q.AgentHash) == r.AgentHash) &&
 		(q.also == nil || q.also(f, r))
 }
 
@@ -118,7 +120,7 @@ func (q *Query) after(created int64) bool {
 // unfiltered reports whether the query asks for all runs.
 func (q *Query) unfiltered() bool {
 	return len(q.Statuses) == 0 && q.Agent == "" && q.Session == "" && q.Parent == "" && q.Runner == "" && !q.Roots &&
-		q.RetryOf == "" &&
+		q.RetryOf == "" && q.AgentHash == "" &&
 		q.Text == "" &&
 		q.CreatedAfter.IsZero() &&
 		q.also == nil

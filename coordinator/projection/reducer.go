@@ -14,7 +14,7 @@ func newReducer(key func(string, int) string) *reducer {
 	t := &tables{version: run.Version, runs: map[ident]*row{}, sessions: map[ident]*session{},
 		pending: map[*session]bool{}, past: map[*row][]past{}, deleted: map[ident]uint64{}, retryOf: map[*row]ident{},
 		payloads: newPayloads(), usage: usage{callers: map[uint32]*Used{}}}
-	scan := &scanner{names: map[string]string{}}
+	scan := newScanner()
 	below := &trees{tables: t, stopped: map[ident]tree{}, below: map[ident][]*session{}, children: childIndex{},
 		parents: map[ident]ident{}, stopping: map[*row]bool{}, suppressing: map[*session][]*row{}}
 	return &reducer{
@@ -73,7 +73,7 @@ func (f *reducer) begin(ch *Change, id ident, s *run.Spec, m Record) *row {
 	r := &row{
 		Ident: id, session: sess, Agent: s.Agent, Parent: s.Parent, Dir: s.ProjectDir, First: m.Seq, Full: m.Seq,
 		Created: created, Timeout: int32(min(s.Timeout, 1<<30)), Depth: uint8(max(0, min(s.Depth, run.MaxDepth))),
-		Caller:      callerNumber(s.Caller),
+		Caller: callerNumber(s.Caller), AgentHash: f.scan.definitions.hashOf(s),
 		StatusIndex: statusIndex(run.Pending), ModeIndex: modeIndex(s.Mode),
 		Callback: s.Mode == run.AsyncCallback && s.Parent != "", Resume: s.Type == run.Resume,
 	}
@@ -155,7 +155,7 @@ func (f *reducer) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m
 		if rec.TaskQueue != now.Queue { // moved to another queue (decision 0004): one key and one claim for both
 			a, l := r.change(), f.waitlists.queue(rec.TaskQueue)
 			l.moveIn(r, m.Time.UnixNano())
-			r.adoptSpec(a, &q.Spec)
+			r.adoptSpec(a, &q.Spec, f.scan)
 			f.payloads.input(r, a.Spec)
 			a.Queue, a.QueuedSeq = l.queue, ch.Seq
 			a.RecordVersion = max(a.RecordVersion, q.RecordVersion) // a worker may have been given either
@@ -174,7 +174,7 @@ func (f *reducer) queue(ch *Change, r *row, rec subject.Record, q *run.Queued, m
 		r.session.open++
 	}
 	l.moveIn(r, m.Time.UnixNano())
-	r.adoptSpec(a, &q.Spec)
+	r.adoptSpec(a, &q.Spec, f.scan)
 	f.payloads.input(r, a.Spec)
 	a.Queue, a.Key, a.Attempt, a.QueuedSeq, a.NotBefore = l.queue, q.Key, rec.N, ch.Seq, time.Time{}
 	a.RecordVersion, a.Returnable = q.RecordVersion, q.Returnable

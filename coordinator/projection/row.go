@@ -70,12 +70,12 @@ func (r *row) noteAttempt(n int) { r.Attempt = max(r.Attempt, uint16(min(n, 1<<1
 
 // adoptSpec gives an unclaimed run the definition of its agent that it is queued with, if that has changed since it was
 // accepted (decision 0032).
-func (r *row) adoptSpec(a *Active, s *run.Spec) {
+func (r *row) adoptSpec(a *Active, s *run.Spec, scan *scanner) {
 	if s.Owner == a.Spec.Owner {
 		return
 	}
 	s.ID, s.SessionID = a.Spec.ID, a.Spec.SessionID
-	a.Spec, r.Timeout = s, int32(min(s.Timeout, 1<<30))
+	a.Spec, r.Timeout, r.AgentHash = s, int32(min(s.Timeout, 1<<30)), scan.definitions.hashOf(s)
 }
 
 // runID returns the run's id; empty without a run.

@@ -30,8 +30,8 @@ func runViewOf(f *reducer, r *row) runView {
 // bare returns as much of a run as the index has.
 func (s *runView) bare() run.Run {
 	r := run.Run{
-		ID: s.id, SessionID: s.sessionID, Agent: s.Agent, Status: s.status, Parent: s.Parent, Depth: int(s.Depth),
-		RunnerID: s.Runner, Attempt: max(1, int(s.Attempt)),
+		ID: s.id, SessionID: s.sessionID, Agent: s.Agent, AgentHash: hashText(s.AgentHash), Status: s.status,
+		Parent: s.Parent, Depth: int(s.Depth), RunnerID: s.Runner, Attempt: max(1, int(s.Attempt)),
 		Children: s.children, ParentDeleted: s.calls.orphan, Callback: s.calls.parent, HTTPCallback: s.calls.http,
 		CreatedAt: moment(s.Created), ClaimedAt: momentOrNil(s.Claimed), StartedAt: momentOrNil(s.Started),
 		EndedAt: momentOrNil(s.Ended),

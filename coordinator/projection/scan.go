@@ -11,7 +11,12 @@ import (
 // parameters, agents and results instead of decoding them.
 
 // scanner reads records, and shares strings that are often repeated.
-type scanner struct{ names map[string]string }
+type scanner struct {
+	names       map[string]string
+	definitions definitions
+}
+
+func newScanner() *scanner { return &scanner{map[string]string{}, newDefinitions()} }
 
 // claim reads a claimed record. What it carries is a part of body.
 func (sc *scanner) claim(body []byte) (c run.Claim, err error) {

@@ -233,6 +233,8 @@ type row struct {
 
 	turn *row // the parent's turn that reports it; nil: none, or no longer known
 
+	AgentHash uint64 // of the definition that it was accepted with; 0: unknown
+
 	Text    textRef // the searchable beginning of its prompt or parameters
 	Failure textRef // likewise of its error
 

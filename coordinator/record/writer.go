@@ -15,6 +15,7 @@ import (
 	"ao/coordinator/projection"
 	"ao/nats/bus"
 	"ao/nats/subject"
+	"ao/shared/agent"
 	"ao/shared/run"
 )
 
@@ -165,6 +166,7 @@ func (w *Writer) OffloadNew(ctx context.Context, s *run.Spec) error {
 
 func (w *Writer) offload(ctx context.Context, s *run.Spec,
 	admit func(o payload.Owner, name string, bytes int64) error) error {
+	s.AgentHash = ""
 	if s.Input.Size() <= run.MaxInline {
 		return nil
 	}
@@ -181,7 +183,7 @@ func (w *Writer) offload(ctx context.Context, s *run.Spec,
 	if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	s.Body, s.Input = ref, nil
+	s.Body, s.AgentHash, s.Input = ref, agent.HashOf(s.Blueprint), nil
 	return nil
 }
 

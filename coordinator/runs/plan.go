@@ -18,6 +18,7 @@ import (
 // Plan is a request that passed every check: the run to store and where to queue it.
 type Plan struct {
 	Spec      run.Spec
+	agentHash string
 	routing   runnerapi.RoutingKey
 	queue     string // task queue of routing
 	ownID     bool   // the caller chose the session's id
@@ -219,7 +220,7 @@ func (d *planBuilder) input(ctx context.Context) error {
 		return err
 	}
 	d.Spec.Input = &run.Input{Parameters: d.req.Parameters, Blueprint: snapshot, Output: output}
-	d.Spec.HasOutputSchema = output != nil
+	d.Spec.HasOutputSchema, d.agentHash = output != nil, d.agent.Hash()
 	return d.by.TooLarge(d.Spec.Input)
 }
 

@@ -64,10 +64,25 @@ func (a *Bulk) retry(ctx context.Context, q Retry) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
-	acc, err := a.runs.accept(ctx, retrying{a, q, c}, slices.Concat([]byte("retry "+q.RunID+"\n"), q.Changes), q.Scope,
-		q.Key)
-	acc.RetryOf = q.RunID
+	again := &retrying{Bulk: a, q: q, changes: c}
+	acc, err := a.runs.accept(ctx, again, slices.Concat([]byte("retry "+q.RunID+"\n"), q.Changes), q.Scope, q.Key)
+	acc.RetryOf, acc.Changed = q.RunID, again.changed
+	if err == nil && !acc.fresh { // a repeat: its run was made before
+		acc.Changed = a.differ(ctx, q.RunID, acc.RunID)
+	}
 	return acc, err
+}
+
+// differ reports whether two runs of one agent carry different definitions, as far as both are known.
+func (a *Bulk) differ(ctx context.Context, id, other string) bool {
+	one, err := a.runs.History.Get(ctx, id)
+	two, errTwo := a.runs.History.Get(ctx, other)
+	return err == nil && errTwo == nil && changed(one.Agent, one.AgentHash, two.Agent, two.AgentHash)
+}
+
+// changed reports whether the definition of an agent differs from what it was.
+func changed(name, was, nowName, now string) bool {
+	return name == nowName && was != "" && now != "" && was != now
 }
 
 // retrying checks and stores a retry. It is a submission.
@@ -75,28 +90,34 @@ type retrying struct {
 	*Bulk
 	q       Retry
 	changes changes
+	changed bool // the agent has another definition than the first run
 }
 
 // Check builds the request and checks it like any other.
-func (r retrying) Check(ctx context.Context, _ []byte, scope string) (*Plan, error) {
-	body, err := r.request(ctx, r.q, r.changes)
+func (r *retrying) Check(ctx context.Context, _ []byte, scope string) (*Plan, error) {
+	of, err := r.index.Spec(ctx, r.q.RunID)
+	if err != nil {
+		return nil, err
+	}
+	body, err := r.request(ctx, of, r.q, r.changes)
 	if err != nil {
 		return nil, err
 	}
 	p, err := r.runs.Check(ctx, body, scope)
 	if err == nil {
 		p.Spec.RetryOf = r.q.RunID
+		r.changed = changed(of.Agent, hashOf(&of), p.Spec.Agent, p.agentHash)
 	}
 	return p, err
 }
 
 // Place stores the run.
-func (r retrying) Place(ctx context.Context, p *Plan, runID, sessionID string) (Accepted, error) {
+func (r *retrying) Place(ctx context.Context, p *Plan, runID, sessionID string) (Accepted, error) {
 	return r.runs.Place(ctx, p, runID, sessionID)
 }
 
 // WaitMode returns how the caller wants to learn of the end. The default is not to wait.
-func (r retrying) WaitMode([]byte) (mode string, seconds *int, err error) {
+func (r *retrying) WaitMode([]byte) (mode string, seconds *int, err error) {
 	return r.changes.Mode, r.changes.WaitSeconds, nil
 }
 
@@ -156,12 +177,8 @@ var replaces = map[string][]string{
 	"output_schema_name": {"output_schema"},
 }
 
-// request returns the body of POST /runs for a retry: the original request with the changes.
-func (a *Bulk) request(ctx context.Context, q Retry, c changes) ([]byte, error) {
-	s, err := a.index.Spec(ctx, q.RunID)
-	if err != nil {
-		return nil, err
-	}
+// request returns the body of POST /runs for a retry of a run: its request with the changes.
+func (a *Bulk) request(ctx context.Context, s run.Spec, q Retry, c changes) ([]byte, error) {
 	parent := s.Parent
 	if c.In == InSameSession {
 		if of, err := a.index.Session(ctx, s.SessionID); err == nil && of.Parent == parent {

@@ -104,6 +104,7 @@ type Batches interface {
 // Agents finds the agent of a run.
 type Agents interface {
 	Usable(ctx context.Context, name string) (*agents.Resolved, error)
+	Lookup(ctx context.Context, name string) (k *agents.Resolved, exists bool, err error)
 }
 
 // Runners knows which runners can take a run.
@@ -183,8 +184,9 @@ type Accepted struct {
 	SessionID string     `json:"session_id"`
 	Status    run.Status `json:"status"`
 	RetryOf   string     `json:"retry_of,omitempty"`
-	Mode      string     `json:"-"` // as asked for
-	Wait      *int       `json:"-"` // seconds, as asked for
+	Changed   bool       `json:"agent_changed,omitempty"` // a retry: the definition differs from the first run's
+	Mode      string     `json:"-"`                       // as asked for
+	Wait      *int       `json:"-"`                       // seconds, as asked for
 	fresh     bool       // stored by this request
 }
 

@@ -147,7 +147,8 @@ func (r *Service) Place(ctx context.Context, p *Plan, runID, sessionID string) (
 		return Accepted{}, err
 	}
 	r.meter.observeInput(input)
-	return Accepted{p.Spec.ID, p.Spec.SessionID, run.Pending, p.Spec.RetryOf, p.Spec.Mode, p.wait, true}, nil
+	return Accepted{RunID: p.Spec.ID, SessionID: p.Spec.SessionID, Status: run.Pending, RetryOf: p.Spec.RetryOf,
+		Mode: p.Spec.Mode, Wait: p.wait, fresh: true}, nil
 }
 
 // Validation answers POST /runs/validate.

@@ -236,7 +236,7 @@ func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomi
 	h.Runs, h.Callbacks, h.Sessions, h.Agents, h.Schemas, h.Runners, h.History, h.Positions = co, co, co, co.Agents,
 		co.Schemas, co, co.History, co.History
 	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
-	h.Bulk = co.Bulk
+	h.Bulk, h.Definitions = co.Bulk, co.Definitions
 	h.Trail = audit.NewReader(l.bus)
 	h.Insight = struct {
 		*explain.Explainer

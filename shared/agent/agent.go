@@ -306,3 +306,23 @@ func (b Blueprint) Hash() string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:8])
 }
+
+// HashOf returns the Hash of a definition as runs carry it; empty: it is unreadable.
+func HashOf(definition json.RawMessage) string {
+	var b Blueprint
+	if json.Unmarshal(definition, &b) != nil || b.Name == "" {
+		return ""
+	}
+	return b.Hash()
+}
+
+var hash = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// CheckHash checks a Hash.
+func CheckHash(s string) error {
+	if hash.MatchString(s) {
+		return nil
+	}
+	return fault.Newf(fault.Invalid, "agent_hash %.40q: use the 16 hexadecimal digits that GET /agents/{name} or "+
+		"GET /runs/{id} shows", s).With("field", "agent_hash")
+}

@@ -82,6 +82,8 @@ func DecodeQueued(raw []byte, name func([]byte) string) (q Queued, err error) {
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Requested))
 		case "payload":
 			wrong = errors.Join(wrong, json.Unmarshal(v, &s.Body))
+		case "agent_hash":
+			s.AgentHash = name(strictjson.StringBytes(v))
 		case "parameters":
 			in.Parameters = v
 		case "agent_blueprint":

@@ -69,6 +69,7 @@ func (s *Spec) write(o *strictjson.Builder) {
 	if s.Body != nil {
 		o.Value("payload", s.Body)
 	}
+	o.OptText("agent_hash", s.AgentHash)
 	if s.Input == nil {
 		return
 	}
@@ -180,6 +181,7 @@ func (r *Run) Write(o *strictjson.Builder) {
 	o.Text("session_id", r.SessionID)
 	o.Text("agent_name", r.Agent)
 	o.StoredRaw("parameters", r.Parameters)
+	o.OptText("agent_hash", r.AgentHash)
 	o.OptTrue("parameters_expired", r.ParametersExpired)
 	o.Text("status", string(r.Status))
 	o.Text("mode", r.Mode)

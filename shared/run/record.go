@@ -62,7 +62,9 @@ type Spec struct {
 	RequestHash string     `json:"request_hash,omitempty"`
 	Requested   *Requested `json:"asked,omitempty"`   // what a retry requests again; nil: nothing
 	Body        *Payload   `json:"payload,omitempty"` // instead of a large Input
-	*Input      `json:",omitempty"`
+	// Body is set: hash of the definition in it. Older records have none.
+	AgentHash string `json:"agent_hash,omitempty"`
+	*Input    `json:",omitempty"`
 }
 
 // Requested is what the request asked for, where other members have it merged with the agent's values. A retry

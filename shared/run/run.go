@@ -87,6 +87,7 @@ type Run struct {
 	Type       string          `json:"type"`
 	SessionID  string          `json:"session_id"`
 	Agent      string          `json:"agent_name"`
+	AgentHash  string          `json:"agent_hash,omitempty"` // of the definition that it runs; empty: unknown
 	Parameters json.RawMessage `json:"parameters"`
 	// large parameters of an ended run were removed to make room for others
 	ParametersExpired bool         `json:"parameters_expired,omitempty"`

@@ -125,6 +125,7 @@ type Coordinator struct {
 	*runsService
 	*sessionsService
 	Bulk            *runs.Bulk
+	Definitions     runs.Definitions
 	Explainer       *explain.Explainer
 	Preview         *preview.Previewer
 	Overview        *status.Overview
@@ -227,6 +228,7 @@ func (c *Coordinator) wireRuns() {
 		Retry: c.retryUntilAvailable, Spans: c.Trace, Metrics: c.Metrics,
 	})
 	c.Bulk = runs.NewBulk(c.runsService, c.History, c.Redeliver)
+	c.Definitions = runs.NewDefinitions(c.History, c.Agents)
 	c.sessionsService = sessions.New(sessions.Needs{
 		History: c.History, Reads: c.reads, Stops: c.runsService, Records: c.records, Stream: c.guarded, Keys: c.keys,
 		Version: c.versions.Now, RunOf: runnerapi.RunOfPayload, Started: c.started.Load, Ready: c.Ready, Log: c.log,

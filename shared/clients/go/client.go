@@ -74,7 +74,8 @@ type Run struct {
 	ID        string          `json:"run_id"`
 	SessionID string          `json:"session_id"`
 	AgentName string          `json:"agent_name"`
-	Status    string          `json:"status"` // pending, claimed, running, stopping, completed, failed, stopped
+	AgentHash string          `json:"agent_hash"` // identifies the agent's definition; empty: unknown
+	Status    string          `json:"status"`     // pending, claimed, running, stopping, completed, failed, stopped
 	Error     *RunError       `json:"error"`  // of a failed or stopped run
 	Result    *Result         `json:"result"` // of an ended run that Wait returned; nil: it has none
 	Document  json.RawMessage `json:"-"`      // all members

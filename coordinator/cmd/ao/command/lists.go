@@ -20,7 +20,7 @@ import (
 // filter holds the filters of a list of runs or sessions.
 type filter struct {
 	status, agent, session, parent, since, cursor string
-	runner, retryOf, text                         string
+	runner, retryOf, agentHash, text              string
 
 	roots bool
 
@@ -53,7 +53,7 @@ func (f filter) query(now time.Time) (url.Values, error) {
 	for name, v := range map[string]string{
 		"status": f.status, "agent_name": f.agent, "session_id": f.session, "parent_session_id": f.parent,
 		"cursor":    f.cursor,
-		"runner_id": f.runner, "retry_of": f.retryOf, "q": f.text,
+		"runner_id": f.runner, "retry_of": f.retryOf, "agent_hash": f.agentHash, "q": f.text,
 	} {
 		if v != "" {
 			q.Set(name, v)

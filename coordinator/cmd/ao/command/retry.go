@@ -106,3 +106,13 @@ func (o retryFlags) parameters(ctx context.Context, a *app, id string) (json.Raw
 	}
 	return a.parameters(ctx, req, r.Parameters, o.params, o.given)
 }
+
+// noteChanged says of a retry that its agent has changed since the first run.
+func noteChanged(a *app, r run.Run, doc json.RawMessage) {
+	var again struct {
+		Changed bool `json:"agent_changed"`
+	}
+	if json.Unmarshal(doc, &again) == nil && again.Changed {
+		a.note("the agent has changed since: 'ao definition %s' shows what was run then", r.RetryOf)
+	}
+}

@@ -95,7 +95,8 @@ func (a *app) root() *cobra.Command {
 		"print the API's JSON documents, lists one per line; errors too")
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "around", Title: "Other commands:"})
 	for _, c := range []*cobra.Command{runCommand(a), runsCommand(a), treeCommand(a), showCommand(a), explainCommand(a),
-		resultCommand(a), waitCommand(a), retryCommand(a), stopCommand(a), eventsCommand(a), validateCommand(a)} {
+		definitionCommand(a), resultCommand(a), waitCommand(a), retryCommand(a), stopCommand(a), eventsCommand(a),
+		validateCommand(a)} {
 		c.GroupID = "runs"
 		root.AddCommand(c)
 	}

@@ -151,9 +151,11 @@ type submission struct {
 // submit starts a run and, unless detached, waits until it ends.
 func submit(ctx context.Context, a *app, o submission) error {
 	created, doc, err := createRun(ctx, a, o.path, o.body, o.key)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	noteChanged(a, created, doc)
+	switch {
 	case o.detach && a.json:
 		return a.printDoc(doc)
 	case o.detach:

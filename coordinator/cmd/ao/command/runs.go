@@ -36,6 +36,7 @@ an outage without missing a run's newest state. Ctrl-C ends it with exit code 0.
 		"only with this prefix of the id, or this text in agent, error, prompt or parameters")
 	c.Flags().StringVar(&f.runner, "runner", "", "only of this runner")
 	c.Flags().StringVar(&f.retryOf, "retry-of", "", "only retries of this run")
+	c.Flags().StringVar(&f.agentHash, "agent-hash", "", "only of the agent's definition with this hash")
 	c.Flags().BoolVar(&f.roots, "roots", false, "only of sessions without a parent")
 	var count, csv, follow bool
 	c.Flags().BoolVar(&count, "count", false, "print only the number of matching runs")
@@ -129,8 +130,8 @@ func showCommand(a *app) *cobra.Command {
 func showRun(a *app, r run.Run) error {
 	var f screen.Facts
 	f.Add("run", r.ID, "session", r.SessionID, "parent", parent(r.Parent, r.ParentDeleted), "retry of", r.RetryOf,
-		"agent", r.Agent, "type", r.Type, "status", string(r.Status), "waiting for", r.WaitingFor,
-		"stopped with the tree of", r.StoppedWith)
+		"agent", r.Agent, "agent hash", r.AgentHash, "type", r.Type, "status", string(r.Status),
+		"waiting for", r.WaitingFor, "stopped with the tree of", r.StoppedWith)
 	if r.Error != nil {
 		f.Add("error", strings.Join(faultLines(r.Error), "\n"))
 	}

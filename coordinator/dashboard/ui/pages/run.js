@@ -58,7 +58,7 @@ function Actions({ run, reload }) {
   };
   const again = async () => {
     const made = await retryRun(run.run_id, key);
-    toast("Started again", { kind: "good" });
+    toast(made.agent_changed ? "Started again with the agent as it is now: it has changed since" : "Started again", { kind: "good" });
     navigate("/ui/runs/" + seg(made.run_id));
   };
   const close = () => setAsking(null);
@@ -141,6 +141,7 @@ function About({ run, events }) {
   return html`<${Card} title="Run"><${Facts} of=${[
     ["Id", html`<${Id} id=${run.run_id} />`], ["Session", html`<${Id} id=${run.session_id} href=${"/ui/sessions/" + seg(run.session_id)} />`],
     ["Agent", html`<a href=${"/ui/agents/" + seg(run.agent_name)}><${Text} text=${run.agent_name} /></a>`],
+    ["Definition", run.agent_hash ? html`<a href=${`/runs/${seg(run.run_id)}/definition`} target="_blank" title="The agent as this run was accepted with"><code>${run.agent_hash}</code></a> <a href=${"/ui/runs?agent_hash=" + seg(run.agent_hash)}>its runs</a>` : null],
     ["Type", run.type === "resume_session" ? "a turn of an existing session" : "starts a session"], ["Mode", run.mode],
     ["Attempt", html`${run.attempt}${run.max_attempts > 1 && ` of ${run.max_attempts}`}`],
     ["Runner", run.runner_id ? html`<${Id} id=${run.runner_id} href=${"/ui/runs?runner_id=" + seg(run.runner_id)} />` : null],

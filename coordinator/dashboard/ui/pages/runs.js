@@ -12,7 +12,7 @@ const pageSize = 200;
 const enough = 50; // rows that a search goes on for
 const spans = { "15m": 900, "1h": 3600, "24h": 86400, "7d": 604800 };
 
-const filterNames = ["status", "agent_name", "session_id", "parent_session_id", "runner_id", "retry_of", "q"];
+const filterNames = ["status", "agent_name", "session_id", "parent_session_id", "runner_id", "retry_of", "agent_hash", "q"];
 
 // The filters of the address as the API takes them.
 function filtersOf(q) {
@@ -48,7 +48,7 @@ function Filters({ q, filters, folded }) {
   };
   const names = agents.data ?? [];
   const agent = q.get("agent_name") ?? "";
-  const other = ["session_id", "parent_session_id", "runner_id", "retry_of", "created_after"].filter((n) => q.get(n));
+  const other = ["session_id", "parent_session_id", "runner_id", "retry_of", "agent_hash", "created_after"].filter((n) => q.get(n));
   return html`<div class="filters" role="search" aria-label="Filters of runs">
     <${Search} value=${q.get("q")} placeholder="Id, agent, error, prompt" label="Search runs" onChange=${(text) => setQuery({ q: text })} />
     <div class="chips" role="group" aria-label="Status">${statuses.map((s) => html`<button type="button" class="chip" aria-pressed=${chosen.has(s)} onClick=${() => toggle(s)}><${Dot} status=${s} />${s}</button>`)}</div>

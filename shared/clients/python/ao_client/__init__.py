@@ -90,6 +90,11 @@ class Run:
     document: Json = dataclasses.field(repr=False)  # all members
 
     @property
+    def agent_hash(self) -> str:
+        """Identifies the agent's definition; empty: unknown."""
+        return str(self.document.get("agent_hash", ""))
+
+    @property
     def ended(self) -> bool:
         """Whether it has completed, failed or been stopped."""
         return self.status in ENDED

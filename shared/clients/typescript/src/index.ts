@@ -46,6 +46,8 @@ export interface Run {
   session_id: string;
   status: "pending" | "claimed" | "running" | "stopping" | "completed" | "failed" | "stopped";
   agent_name?: string;
+  /** Identifies the agent's definition; absent: unknown. */
+  agent_hash?: string;
   /** Of a failed or stopped run. */
   error?: { error: string; message: string; [member: string]: unknown } | null;
   /** Of an ended run that wait returned; absent: it has none. */
