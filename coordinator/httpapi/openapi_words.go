@@ -93,6 +93,7 @@ var descriptions = map[string]string{
 	"Result.result_text":          "the agent's answer; null if it is in result_data",
 	"Result.result_data":          "JSON: a program's output, or an answer that matches its schema",
 	"Result.exit_code":            "procedural runs",
+	"Result.note":                 "what a reader must know: the answer is invented; absent: nothing",
 	"Late.limit":                  "the limit that was reached",
 	"Late.timeout_by":             "who set it: request or default",
 	"Validation.output":           "what the answer must match, and where that was set; null: anything",

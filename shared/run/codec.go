@@ -181,6 +181,10 @@ func decodeResult(raw []byte, r *Result) error {
 			r.SchemaValidation = v
 		case "raw_output":
 			r.RawOutput = textOf(v, &wrong)
+		case "note":
+			if note := textOf(v, &wrong); note != nil {
+				r.Note = *note
+			}
 		}
 	})
 	return errors.Join(err, wrong)

@@ -172,6 +172,7 @@ func (r *Result) Write(o *strictjson.Builder) {
 	if r.RawOutput != nil {
 		o.Text("raw_output", *r.RawOutput)
 	}
+	o.OptText("note", r.Note)
 }
 
 // Write writes the run's members.
@@ -180,8 +181,8 @@ func (r *Run) Write(o *strictjson.Builder) {
 	o.Text("type", r.Type)
 	o.Text("session_id", r.SessionID)
 	o.Text("agent_name", r.Agent)
-	o.StoredRaw("parameters", r.Parameters)
 	o.OptText("agent_hash", r.AgentHash)
+	o.StoredRaw("parameters", r.Parameters)
 	o.OptTrue("parameters_expired", r.ParametersExpired)
 	o.Text("status", string(r.Status))
 	o.Text("mode", r.Mode)

@@ -197,6 +197,9 @@ var sessionStatus = map[Status]SessionStatus{
 // SessionStatusOf returns a session's status by the status of its oldest open run, or else of the run that ended last.
 func SessionStatusOf(s Status) SessionStatus { return sessionStatus[s] }
 
+// MaxNote is the size limit of a result's note, in bytes.
+const MaxNote = 1 << 10
+
 // Result is the result document. Text and Data exclude each other; Data is kept byte for byte.
 type Result struct {
 	Type             string          `json:"result_type"`
@@ -205,6 +208,7 @@ type Result struct {
 	ExitCode         *int            `json:"exit_code,omitempty"` // procedural runs only
 	SchemaValidation json.RawMessage `json:"schema_validation,omitempty"`
 	RawOutput        *string         `json:"raw_output,omitempty"`
+	Note             string          `json:"note,omitempty"` // what a reader must know: the answer is invented
 }
 
 // Outcome is the outcome of an attempt: completed, failed or stopped. A failed one may have a result.

@@ -15,6 +15,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
+	"ao/worker/process"
 )
 
 // script writes a program and returns its job. Its events are added to said.
@@ -127,6 +128,12 @@ func TestOutputs(t *testing.T) {
 		{"data, type and exit code are ours",
 			`echo '{"type":"result","result_type":"procedural","result_data":{"a":1.0},"exit_code":7}'`,
 			`completed | ` + data(`{"a":1.0}`)},
+		{"a note", `echo '{"type":"result","result_text":"fine","note":"made up"}'`,
+			`completed | ` + strings.TrimSuffix(text("fine"), "}") + `,"note":"made up"}`},
+		{"a long note is cut", `printf '{"type":"result","note":"%02000d"}' 7`,
+			`completed | ` + strings.TrimSuffix(data("null"), "}") + `,"note":"` +
+				strings.ReplaceAll(process.Plain(process.Cut(fmt.Appendf(nil, "%02000d", 7), run.MaxNote)), "\n",
+					`\n`) + `"}`},
 		{"the last result counts", result + `echo '{"type":"result","result_data":2}'`, `completed | ` + data(`2`)},
 		{"protocol without a result: its own text is it", bind + "echo warm; echo up",
 			`completed | ` + text("warm\nup") + bound},

@@ -148,7 +148,8 @@ func (t *transcript) apply(l executor.Line) {
 		}
 		t.unreadable = false
 		if l.Result != nil {
-			t.result = &run.Result{Type: run.Autonomous, Text: l.Result.Text, Data: slices.Clone(l.Result.Data)}
+			t.result = &run.Result{Type: run.Autonomous, Text: l.Result.Text, Data: slices.Clone(l.Result.Data),
+				Note: process.Plain(process.Cut([]byte(l.Result.Note), run.MaxNote))}
 			if t.procedural {
 				t.result.ExitCode = l.Result.ExitCode
 			}

@@ -58,7 +58,9 @@ func Run(ctx context.Context, inv executor.Invocation, host executor.Host) run.O
 		return failed(ctx, err)
 	}
 	if script == nil {
-		return t.finish(t.makeAnswer())
+		o := t.finish(t.makeAnswer())
+		o.Result.Note = Invented
+		return o
 	}
 	for _, d := range script {
 		do, ok := directives[d.name]

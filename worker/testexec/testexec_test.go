@@ -85,7 +85,8 @@ func TestDirectives(t *testing.T) {
 		{"nothing",
 			"Write to me@example.com",
 			`{"status":"completed","result":{"result_type":"autonomous","result_text":"There is no model here ` +
-				`(ao-test-exec). The prompt was: Write to me@example.com","result_data":null}}`},
+				`(ao-test-exec). The prompt was: Write to me@example.com","result_data":null,` +
+				`"note":"this answer is invented: the executor test has no model"}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var s testSession
@@ -251,6 +252,24 @@ func TestErrorsHideTheGatewayURL(t *testing.T) {
 		got := s.turn(t.Context(), executor.Start, "@child a sync x")
 		if !strings.Contains(got, `"child_not_started"`) || strings.Contains(got, "TOKEN") {
 			t.Errorf("got %s", got)
+		}
+	}
+}
+
+// TestInventedAnswersSaySo: who reads an answer that nobody wrote learns it from the result. A directive's answer is the
+// caller's own.
+func TestInventedAnswersSaySo(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"hello":                                 Invented,
+		"@say hello":                            "",
+		`@data {"a":1}`:                         "",
+		"@fail my_code because":                 "",
+		requiredFormat + "\n\n```json\n{}\n```": Invented,
+	} {
+		o := Run(t.Context(), executor.Invocation{Mode: executor.Start, SessionID: "ses_1", RunID: "run_1",
+			Prompt: prompt, Blueprint: json.RawMessage(`{}`)}, (&testSession{}).host())
+		if o.Result == nil || o.Result.Note != want {
+			t.Errorf("%q: %+v", prompt, o.Result)
 		}
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"ao/shared/strictjson"
 )
 
+// Invented is the note of each result that no directive says.
+const Invented = "this answer is invented: the executor test has no model"
+
 // turn is one call of the executor: a run, or a retry within it.
 type turn struct {
 	inv  executor.Invocation

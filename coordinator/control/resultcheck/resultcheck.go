@@ -289,7 +289,7 @@ func evidence(res *run.Result, v validation) *run.Result {
 	if res == nil {
 		return nil
 	}
-	kept := run.Result{Type: res.Type, ExitCode: res.ExitCode, SchemaValidation: v.raw()}
+	kept := run.Result{Type: res.Type, ExitCode: res.ExitCode, SchemaValidation: v.raw(), Note: res.Note}
 	if text := answerText(res); res.Type == run.Procedural && len(res.Data) <= maxEvidence {
 		kept.Data = res.Data
 	} else if text != "" {

@@ -44,7 +44,8 @@ func Main(name string) {
 	c.HTTP.Settings = config.Load(config.Program{
 		Name: name, About: "Agent Orchestrator in one process: NATS, coordinator and worker."},
 		append(settings, config.LogLevel.To(&level), config.LogFormat.To(&format))...)
-	c.Log = config.Logger(os.Stderr, level, format)
+	var started func()
+	c.Log, started = quietStart(config.Logger(os.Stderr, level, format))
 	w.Log, w.MaxPayload = c.Log, c.Coordinator.MaxPayload
 	w.SecretFiles = c.NATS.Login.SecretFiles()
 	c.Metrics = metric.New("allinone")
@@ -58,19 +59,20 @@ func Main(name string) {
 			c.Coordinator.AgentsWritable = true
 		}
 	}
-	if err := run(c, w); err != nil {
+	if err := run(c, w, started); err != nil {
 		fail(err)
 	}
 }
 
 // run starts NATS first and stops it last. The worker stops before the coordinator, so that every end record is
-// processed.
-func run(c coordinator.Config, w worker.Config) error {
+// processed. started is called once the user is welcomed, or the system ends.
+func run(c coordinator.Config, w worker.Config, started func()) error {
 	profiles, err := w.Read()
 	if err != nil {
 		return err
 	}
 	ctx, hurry := signals(c.Log)
+	defer context.AfterFunc(ctx, started)()
 	w.StopNow = hurry
 	c.NATS.Log, c.NATS.Insecure = c.Log, c.InsecureListen
 	server, err := coordinator.OpenNATS(c.NATS)
@@ -99,6 +101,7 @@ func run(c coordinator.Config, w worker.Config) error {
 			case <-ctx.Done():
 				return
 			}
+			started()
 			printWelcome(url, server.URL(), c, example(profiles))
 		}()
 	}

@@ -86,6 +86,7 @@ type Result struct {
 	Text string          `json:"result_text"`
 	Data json.RawMessage `json:"result_data"`
 	Exit *int            `json:"exit_code"` // of a program
+	Note string          `json:"note"`      // such as that the answer is invented; empty: none
 }
 
 // Ended reports whether the run has completed, failed or been stopped.

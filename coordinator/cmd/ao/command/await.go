@@ -239,6 +239,9 @@ func summary(r run.Run, exitCode *int) string {
 
 // showResult prints a result: text as it is, data as indented JSON, the stdout of a program's output.
 func showResult(a *app, res run.Result) error {
+	if res.Note != "" {
+		a.note("%s", res.Note)
+	}
 	if o, ok := programOutputOf(res); ok {
 		res.Text = &o.Stdout
 	}

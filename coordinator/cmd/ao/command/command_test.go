@@ -388,6 +388,8 @@ func TestExitCodes(t *testing.T) {
 		{"completed, text",
 			ending(run.Completed, `"result":{"result_type":"autonomous","result_text":"hello","result_data":null}`),
 			"hello\n", "completed in 3.1s", exitDone},
+		{"completed, invented", ending(run.Completed, `"result":{"result_type":"autonomous","result_text":"hello",`+
+			`"result_data":null,"note":"this is invented"}`), "hello\n", "this is invented\n", exitDone},
 		{"completed, false",
 			ending(run.Completed, `"result":{"result_type":"procedural","result_text":null,"result_data":false}`),
 			"false\n", "completed", exitDone},

@@ -73,6 +73,10 @@ export function Verdict({ check: v }) {
 
 /** Outcome is a result document. */
 export function Outcome({ result }) {
+  return html`<${Given} result=${result} />${result.note && html`<p class="faint"><${Text} text=${result.note} /></p>`}`;
+}
+
+function Given({ result }) {
   if (result.truncated) return html`<${Whole} result=${{ ...result, truncated: false }} /><${Cut} event=${result} />`;
   return html`<${Whole} result=${result} />`;
 }

@@ -86,7 +86,7 @@ class Run:
     session_id: str
     status: str  # pending, claimed, running, stopping, completed, failed, stopped
     error: Optional[Json]  # of a failed or stopped run
-    result: Optional[Json]  # of an ended run that Client.wait returned: result_text, result_data, exit_code
+    result: Optional[Json]  # of an ended run that Client.wait returned: result_text, result_data, exit_code, note
     document: Json = dataclasses.field(repr=False)  # all members
 
     @property

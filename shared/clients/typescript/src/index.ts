@@ -51,7 +51,7 @@ export interface Run {
   /** Of a failed or stopped run. */
   error?: { error: string; message: string; [member: string]: unknown } | null;
   /** Of an ended run that wait returned; absent: it has none. */
-  result?: { result_text?: string | null; result_data?: unknown; exit_code?: number | null } | null;
+  result?: { result_text?: string | null; result_data?: unknown; exit_code?: number | null; note?: string } | null;
   [member: string]: unknown;
 }
 

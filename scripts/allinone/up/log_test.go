@@ -1,0 +1,34 @@
+package up
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// TestInternalsOfTheStartAreDebug: until the welcome, info is logged at level debug; warnings are logged as ever.
+func TestInternalsOfTheStartAreDebug(t *testing.T) {
+	for level, want := range map[slog.Level]string{
+		slog.LevelInfo:  "WARN two. INFO three.",
+		slog.LevelDebug: "DEBUG one. WARN two. INFO three. DEBUG four.",
+	} {
+		var b strings.Builder
+		log, over := quietStart(slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: level})))
+		part := log.With("part", "x").WithGroup("g")
+		part.Info("one")
+		log.Warn("two")
+		over()
+		part.Info("three", "a", 1)
+		part.Debug("four")
+		var got []string
+		for line := range strings.Lines(b.String()) {
+			_, rest, _ := strings.Cut(line, "level=")
+			l, rest, _ := strings.Cut(rest, " msg=")
+			word, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			got = append(got, l+" "+word+".")
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("at level %s: %q, want %q", level, s, want)
+		}
+	}
+}
