@@ -70,7 +70,7 @@ func checkInitOnce(t *testing.T, s *stack) {
 		sums); before != after || before == "" {
 		t.Errorf("the second 'up' changed what init made:\n%s\nwas\n%s", after, before)
 	}
-	for name, profile := range map[string]string{"procedural": "procedural.procedural",
+	for name, profile := range map[string]string{"procedural": "procedural.procedural", "test": "autonomous.test",
 		"claude": "autonomous.claude-code", "llm": "autonomous.llm"} {
 		if file := s.made(t, "worker-"+name+"/nats.nk"); !strings.Contains(file, "# profiles: "+profile+"\n") {
 			t.Errorf("the credential of worker-%s is not confined to %s", name, profile)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -97,6 +98,19 @@ func ready(t *testing.T, s *stack) {
 	s.until(t, time.Minute, "a runner is online", func() error { return s.online(1) })
 	s.until(t, time.Minute, "text-stats is announced", func() error { return s.get("/agents/text-stats", nil) })
 	s.writeStory(t)
+	s.until(t, time.Minute, "an autonomous agent is served, and the result says that it is invented", func() error {
+		var r struct {
+			Result struct {
+				Note string `json:"note"`
+			} `json:"result"`
+		}
+		err := s.post(t.Context(), "", map[string]any{"agent_name": "security-scanner", "prompt": "x",
+			"mode": "sync"}, &r)
+		if err == nil && r.Result.Note == "" {
+			err = errors.New("the result has no note")
+		}
+		return err
+	})
 }
 
 // writeStory writes the story into the workers' workspace.
@@ -273,10 +287,12 @@ func (s *stack) completed(id string) error {
 	return nil
 }
 
+// online reports whether so many runners are online, without that of the profile test.
 func (s *stack) online(want int) error {
 	var list struct {
 		Runners []struct {
 			RunnerID string `json:"runner_id"`
+			Profile  string `json:"executor_profile"`
 			Status   string `json:"status"`
 		} `json:"runners"`
 	}
@@ -285,7 +301,7 @@ func (s *stack) online(want int) error {
 	}
 	got := 0
 	for _, r := range list.Runners {
-		if r.Status == "online" {
+		if r.Status == "online" && r.Profile != "test" {
 			got++
 		}
 	}
