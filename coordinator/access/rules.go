@@ -31,6 +31,7 @@ var Rules = map[string]Rule{
 	"POST /ledger/accept": {Admin, Nothing},
 	"GET /doctor":         {Admin, Nothing},
 	"GET /audit":          {Admin, Nothing},
+	"GET /rejected":       {Admin, Nothing},
 	"GET /settings":       {Admin, Nothing},
 	"GET /metrics":        {Read, Nothing},
 

@@ -21,6 +21,7 @@ POST /ledger/accept           admin nothing
 GET /status                   read  nothing
 GET /doctor                   admin nothing
 GET /audit                    admin nothing
+GET /rejected                 admin nothing
 GET /settings                 admin nothing
 GET /metrics                  read  nothing
 GET /me                       read  shared

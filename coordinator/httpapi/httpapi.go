@@ -54,6 +54,7 @@ type Config struct {
 	Audit      *audit.Log     // nil: nothing is recorded
 	Trace      *trace.Tracer  // default none
 	Memory     *budget.Memory // for bodies, default budget.For
+	Rejected   Rejected
 	Trail      Trail
 	Settings   []config.EffectiveSetting
 	Requests   int           // most in progress, default 8192
@@ -135,7 +136,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		schemas:   &schemasAPI{cfg.Schemas, audited},
 		previews:  &previewAPI{cfg.Previews, newValidations()},
 		runners:   &runnersAPI{cfg.Runners, cfg.NATSURL, audited},
-		insight:   &insightAPI{cfg.Insight, cfg.Doctor, cfg.Trail, make(chan struct{}, 1)},
+		insight:   &insightAPI{cfg.Insight, cfg.Doctor, cfg.Trail, cfg.Rejected, make(chan struct{}, 1)},
 		mcp:       &mcpAPI{mcp, audited},
 	}
 }

@@ -15,7 +15,8 @@ type insightAPI struct {
 	insight Insight
 	report  func(context.Context) health.Report
 	trail   Trail
-	audits  chan struct{} // a slot for the audit in progress
+	refused Rejected
+	audits  chan struct{} // a slot for what reads much: an audit, or large messages
 }
 
 // explain returns why a run waits or how it ended. A session does not see what belongs to others.
@@ -31,13 +32,36 @@ func (a *insightAPI) status(g *gin.Context, _ request) (any, error) {
 // ledger audits the stream, one audit at a time: it may take long and much memory.
 func (a *insightAPI) ledger(g *gin.Context, _ request) (any, error) {
 	ctx := g.Request.Context()
+	if err := a.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer a.leave()
+	return a.insight.Ledger(ctx)
+}
+
+func (a *insightAPI) enter(ctx context.Context) error {
 	select {
 	case a.audits <- struct{}{}:
+		return nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
-	defer func() { <-a.audits }()
-	return a.insight.Ledger(ctx)
+}
+
+func (a *insightAPI) leave() { <-a.audits }
+
+// refusedMessages lists refused messages of the inbox.
+func (a *insightAPI) refusedMessages(g *gin.Context, q request) (any, error) {
+	cursor, limit := q.text("cursor"), q.number("limit", 20, 1, 100)
+	if q.err != nil {
+		return nil, q.err
+	}
+	ctx := g.Request.Context()
+	if err := a.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer a.leave()
+	return a.refused.Rejected(ctx, cursor, limit)
 }
 
 // acceptDamage accepts what the history has lost.

@@ -11,6 +11,7 @@ import (
 	"ao/coordinator/ledger"
 	"ao/coordinator/preview"
 	"ao/coordinator/projection"
+	"ao/coordinator/rejected"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
@@ -117,6 +118,11 @@ type Insight interface {
 // Trail reads the audit log of all coordinators.
 type Trail interface {
 	Audited(ctx context.Context, q audit.Query) (audit.Page, error)
+}
+
+// Rejected lists refused messages of the inbox.
+type Rejected interface {
+	Rejected(ctx context.Context, cursor string, limit int) (rejected.Page, error)
 }
 
 // History reads events of sessions, also live.

@@ -14,6 +14,7 @@ import (
 	"ao/coordinator/ledger"
 	"ao/coordinator/preview"
 	"ao/coordinator/projection"
+	"ao/coordinator/rejected"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
@@ -91,6 +92,7 @@ var bodies = map[string]body{
 	"GET /status":       {out: insight.Status{}},
 	"GET /doctor":       {out: health.Report{}},
 	"GET /audit":        {out: audit.Page{}},
+	"GET /rejected":     {out: rejected.Page{}},
 	"GET /settings":     {out: settingList{}},
 	"GET /metrics":      {out: mediaType("text/plain")},
 	"GET /ledger":       {out: ledger.Report{}},
@@ -197,6 +199,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[audit.Gap]():               "AuditGap",
 	reflect.TypeFor[config.EffectiveSetting](): "Setting",
 	reflect.TypeFor[me]():                      "Me",
+	reflect.TypeFor[rejected.Message]():        "RejectedMessage",
 	reflect.TypeFor[webhook.Payload]():         "WebhookBody",
 
 	reflect.TypeFor[projection.TreeSession](): "TreeSession",

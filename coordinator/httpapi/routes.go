@@ -35,6 +35,8 @@ func (h handlers) routes() []route {
 			h.insight.doctor},
 		{get, "/audit", []string{"actor", "action", "run", "after", "cursor", "limit"},
 			"changes and refusals of every coordinator, newest first", ok, h.insight.audit},
+		{get, "/rejected", []string{"cursor", "limit"}, "messages of the inbox that were refused, newest first", ok,
+			h.insight.refusedMessages},
 		{get, "/settings", nil, "this coordinator's settings and their sources; secrets only as set or unset", ok,
 			h.service.settings},
 		{get, "/metrics", nil, "metrics in Prometheus's text format", ok, h.service.metrics},

@@ -66,7 +66,7 @@ func TestHealthyDeployment(t *testing.T) {
 		}
 	}
 	for _, check := range []string{"http", "nats-users", "nats-sync", "nats-staging", "secrets", "disk", "nats-version",
-		"versions", "clocks", "replicas", "streams", "runners", "queues", "waiting", "agents", "callbacks"} {
+		"versions", "clocks", "replicas", "streams", "inbox", "runners", "queues", "waiting", "agents", "callbacks"} {
 		if !seen[check] {
 			t.Errorf("%s is not looked at", check)
 		}

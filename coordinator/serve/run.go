@@ -25,6 +25,7 @@ import (
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
 	"ao/coordinator/natsapi"
+	"ao/coordinator/rejected"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/shared/clock"
@@ -237,7 +238,7 @@ func (c *Config) api(co *parts.Coordinator, l natsLink, f *front, answers *atomi
 		co.Schemas, co, co.History, co.History
 	h.Logins, h.Secure = co.Logins, f.shown != nil || strings.HasPrefix(c.PublicURL, "https://")
 	h.Bulk, h.Definitions = co.Bulk, co.Definitions
-	h.Trail = audit.NewReader(l.bus)
+	h.Trail, h.Rejected = audit.NewReader(l.bus), rejected.NewReader(l.bus)
 	h.Insight = struct {
 		*explain.Explainer
 		*status.Overview

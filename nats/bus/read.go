@@ -12,6 +12,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -166,56 +167,66 @@ func (b *Reader) HasRecords(ctx context.Context, after, last uint64) (bool, erro
 }
 
 // read reads pages until the limit or the end is reached.
-func (b *Reader) read(ctx context.Context, stream, filter string, after uint64, limit int) ([]Message, error) {
-	ctx, done := b.withConnection(ctx)
-	defer done()
-	var all []Message
-	for len(all) < limit {
-		page, more, err := b.page(ctx, stream, filter, after, min(limit-len(all), 1000))
-		if err != nil {
-			return nil, asFault(ctx, err)
-		}
-		all = append(all, page...)
-		if !more || len(page) == 0 {
-			break
-		}
-		after = page[len(page)-1].Seq
+func (b *Reader) read(ctx context.Context, stream, filter string, after uint64, limit int) (all []Message, err error) {
+	err = each(ctx, b.Conn, stream, filter, after, limit, func(m Message, _ nats.Header) { all = append(all, m) })
+	if err != nil {
+		return nil, err
 	}
 	return all, nil
 }
 
-// page is one batched direct get.
-func (b *Reader) page(ctx context.Context, stream, filter string, after uint64, n int,
-) (page []Message, more bool, err error) {
-	ask, err := json.Marshal(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": n, "max_bytes": 4 << 20})
+// each calls take with what read returns.
+func each(ctx context.Context, b *Conn, stream, filter string, after uint64, limit int,
+	take func(Message, nats.Header)) error {
+	ctx, done := b.withConnection(ctx)
+	defer done()
+	for limit > 0 {
+		n, last, more, err := page(ctx, b, stream, filter, after, min(limit, 1000), take)
+		if err != nil {
+			return asFault(ctx, err)
+		}
+		if !more || n == 0 {
+			break
+		}
+		after, limit = last, limit-n
+	}
+	return nil
+}
+
+// page is one batched direct get. It returns how many messages it took, and the sequence of the last one.
+func page(ctx context.Context, b *Conn, stream, filter string, after uint64, most int,
+	take func(Message, nats.Header)) (n int, last uint64, more bool, err error) {
+	ask, err := json.Marshal(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": most,
+		"max_bytes": 4 << 20})
 	if err != nil {
-		return nil, false, err
+		return n, last, false, err
 	}
 	inbox := b.nc.NewInbox()
 	sub, err := b.nc.SubscribeSync(inbox)
 	if err != nil {
-		return nil, false, err
+		return n, last, false, err
 	}
 	defer sub.Unsubscribe()
 	if err := b.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, ask); err != nil {
-		return nil, false, err
+		return n, last, false, err
 	}
 	for {
 		r, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			return nil, false, err
+			return n, last, false, err
 		}
 		if r.Header.Get("Status") == "204" { // end of the batch
 			pending := r.Header.Get("Nats-Num-Pending")
-			return page, pending != "0" && pending != "", nil
+			return n, last, pending != "0" && pending != "", nil
 		}
 		m, err := parseDirectGet(r)
 		if errors.Is(err, ErrNotFound) {
-			return page, false, nil
+			return n, last, false, nil
 		}
 		if err != nil {
-			return nil, false, err
+			return n, last, false, err
 		}
-		page = append(page, m)
+		take(m, r.Header)
+		n, last = n+1, m.Seq
 	}
 }

@@ -50,10 +50,11 @@ type StreamHealth struct {
 	Bytes           uint64
 	MaxBytes        uint64 // 0: no limit
 	Msgs            uint64
-	MaxMsgs         uint64 // 0: no limit
-	Rollups         bool   // a message may replace others: RUNS then does not refuse a second one
-	RejectsWhenFull bool   // a full stream rejects messages; else it discards the oldest
-	Replicas        int    // as configured
+	LastTime        time.Time // of the newest message
+	MaxMsgs         uint64    // 0: no limit
+	Rollups         bool      // a message may replace others: RUNS then does not refuse a second one
+	RejectsWhenFull bool      // a full stream rejects messages; else it discards the oldest
+	Replicas        int       // as configured
 
 	Behind []string // servers whose copy is incomplete, or that are offline
 }
@@ -87,7 +88,7 @@ func (b *Bus) ServerHealth(ctx context.Context) (s ServerHealth, err error) {
 		}
 		one := StreamHealth{
 			Name: name, Bytes: info.State.Bytes, MaxBytes: uint64(max(info.Config.MaxBytes, 0)),
-			Msgs: info.State.Msgs, MaxMsgs: uint64(max(info.Config.MaxMsgs, 0)),
+			Msgs: info.State.Msgs, LastTime: info.State.LastTime, MaxMsgs: uint64(max(info.Config.MaxMsgs, 0)),
 			RejectsWhenFull: info.Config.Discard == jetstream.DiscardNew,
 			Rollups:         info.Config.AllowRollup, Replicas: info.Config.Replicas,
 		}

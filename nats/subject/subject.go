@@ -58,6 +58,9 @@ const (
 	AllAudit    = "ao.audit.>"
 )
 
+// IsInbox reports whether publishers leave messages on a subject.
+func IsInbox(subj string) bool { return strings.HasPrefix(subj, strings.TrimSuffix(AllInbox, ">")) }
+
 // InboxRuns takes run requests of publishers, RejectedRuns rejected messages. InboxDurable is the consumer that
 // all coordinators share.
 const (

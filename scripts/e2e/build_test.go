@@ -76,16 +76,18 @@ func TestOldComposeReadsTheFiles(t *testing.T) {
 	}
 }
 
-// TestVersions: every program answers --version; 'ao doctor' and the metrics show the same version.
+// TestVersions: every program answers --version and version; 'ao doctor' and the metrics show the same version.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	s := up(t)
 	for _, main := range mains {
 		name := filepath.Base(main)
-		out, errs, code := s.exec(name, "", nil, "--version")
-		if want := name + " " + builtAs + " (" + runtime.Version(); code != 0 || errs != "" ||
-			!strings.HasPrefix(out, want) {
-			t.Errorf("%s --version: %d %s%s", name, code, out, errs)
+		for _, arg := range []string{"--version", "version"} {
+			out, errs, code := s.exec(name, "", nil, arg)
+			if want := name + " " + builtAs + " (" + runtime.Version(); code != 0 || errs != "" ||
+				!strings.HasPrefix(out, want) {
+				t.Errorf("%s %s: %d %s%s", name, arg, code, out, errs)
+			}
 		}
 	}
 	s.agent("ok", `echo '{}'`, "")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"ao/shared/executor"
 	"ao/shared/version"
@@ -17,7 +18,7 @@ func Init(name, help string) {
 			fmt.Print(help)
 			os.Exit(0)
 		}
-		if args[0] == "--version" {
+		if strings.TrimLeft(args[0], "-") == "version" {
 			fmt.Print(version.Line(name))
 			os.Exit(0)
 		}

@@ -130,7 +130,7 @@ func TestOutputs(t *testing.T) {
 			`completed | ` + data(`{"a":1.0}`)},
 		{"a note", `echo '{"type":"result","result_text":"fine","note":"made up"}'`,
 			`completed | ` + strings.TrimSuffix(text("fine"), "}") + `,"note":"made up"}`},
-		{"a long note is cut", `printf '{"type":"result","note":"%02000d"}' 7`,
+		{"a long note is cut", `printf '{"type":"result","result_data":null,"note":"%02000d"}' 7`,
 			`completed | ` + strings.TrimSuffix(data("null"), "}") + `,"note":"` +
 				strings.ReplaceAll(process.Plain(process.Cut(fmt.Appendf(nil, "%02000d", 7), run.MaxNote)), "\n",
 					`\n`) + `"}`},

@@ -256,8 +256,8 @@ func TestErrorsHideTheGatewayURL(t *testing.T) {
 	}
 }
 
-// TestInventedAnswersSaySo: who reads an answer that nobody wrote learns it from the result. A directive's answer is the
-// caller's own.
+// TestInventedAnswersSaySo: who reads an answer that nobody wrote learns it from the result. What a directive says is
+// the caller's own.
 func TestInventedAnswersSaySo(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"hello":                                 Invented,

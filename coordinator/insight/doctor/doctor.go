@@ -75,6 +75,7 @@ func (d *Doctor) Check(ctx context.Context) []health.Result {
 		all = append(all, fill(s.Streams)...)
 		all = append(all, memory(s))
 		all = append(all, rollups(s.Streams)...)
+		all = append(all, refused(s.Streams, time.Now())...)
 		if s.MaxStore > 0 {
 			all = append(all, health.Store(s.Limits(), s.Used(), s.MaxStore, 0))
 		}
@@ -94,6 +95,25 @@ func rollups(streams []bus.StreamHealth) (all []health.Result) {
 			all = append(all, health.Failed("streams", "switch it off ('nats stream edit RUNS "+
 				"--no-allow-rollup') and run 'ao verify': records could be replaced meanwhile",
 				"stream RUNS allows rollups: it does not refuse a second message of a subject"))
+		}
+	}
+	return all
+}
+
+// refusedLately is how long a refusal is warned of.
+const refusedLately = 24 * time.Hour
+
+// refused reports whether messages of the inbox were refused. Nobody else may tell their publishers.
+func refused(streams []bus.StreamHealth, now time.Time) (all []health.Result) {
+	for _, s := range streams {
+		switch {
+		case s.Name != subject.Rejected:
+		case s.Msgs > 0 && now.Sub(s.LastTime) < refusedLately:
+			all = append(all, health.Warned("inbox", "'ao rejected' lists them with the reasons: correct what is "+
+				"published, and publish it again", "%d refused messages are kept, the last one of %s", s.Msgs,
+				s.LastTime.UTC().Format(time.RFC3339)))
+		default:
+			all = append(all, health.Passed("inbox", "no message was refused within %v", refusedLately))
 		}
 	}
 	return all

@@ -86,3 +86,24 @@ func TestVersions(t *testing.T) {
 		}
 	}
 }
+
+// TestRefused: refused messages of the inbox are told of for a day.
+func TestRefused(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		name string
+		s    bus.StreamHealth
+		want health.Verdict
+		say  string
+	}{
+		{"none", bus.StreamHealth{Name: "REJECTED"}, health.OK, "no message was refused within 24h"},
+		{"of yesterday", bus.StreamHealth{Name: "REJECTED", Msgs: 2, LastTime: now.Add(-25 * time.Hour)}, health.OK,
+			"no message"},
+		{"just now", bus.StreamHealth{Name: "REJECTED", Msgs: 2, LastTime: now}, health.Warn, "2 refused messages"},
+	} {
+		all := refused([]bus.StreamHealth{{Name: "RUNS", Msgs: 9, LastTime: now}, tt.s}, now)
+		if len(all) != 1 || all[0].Verdict != tt.want || !strings.Contains(all[0].Message, tt.say) {
+			t.Errorf("%s: %+v, want %s %s", tt.name, all, tt.want, tt.say)
+		}
+	}
+}

@@ -143,6 +143,9 @@ func TestUsageAsJSON(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
+	if out, _, code := ao(t, "", "", "version"); !strings.HasPrefix(out, "ao ") || code != exitDone {
+		t.Errorf("version: %d %q", code, out)
+	}
 	if out, _, code := ao(t, "", "", "--version"); !strings.HasPrefix(out, "ao ") || !strings.Contains(out, "(go1.") ||
 		code != exitDone {
 		t.Errorf("got %d, %q", code, out)

@@ -101,9 +101,9 @@ func (a *app) root() *cobra.Command {
 		root.AddCommand(c)
 	}
 	for _, c := range []*cobra.Command{topCommand(a), dashboardCommand(a), sessionsCommand(a), agentsCommand(a),
-		schemasCommand(a), runnersCommand(a), callbacksCommand(a), auditCommand(a), settingsCommand(a), meCommand(a),
-		tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a), restoreCommand(a), conformanceCommand(a),
-		doctorCommand(a), healthCommand(a),
+		schemasCommand(a), runnersCommand(a), callbacksCommand(a), rejectedCommand(a), auditCommand(a),
+		settingsCommand(a), meCommand(a), tokensCommand(a), initCommand(a), verifyCommand(a), backupCommand(a),
+		restoreCommand(a), conformanceCommand(a), doctorCommand(a), healthCommand(a), versionCommand(a),
 		serverCommand(a, "up", "Start NATS, a coordinator and a worker in this process", aboutUp),
 		serverCommand(a, "worker", "Start a worker more, beside 'ao up'", aboutWorker)} {
 		c.GroupID = "around"
