@@ -17,7 +17,7 @@ import (
 var expected = map[string]string{
 	"ao run hello --param name=you":                       "you",
 	"ao run text-stats --param file=README.md":            "words",
-	`ao run security-scanner --prompt "Look through src"`: "",
+	`ao run security-scanner --prompt "Look through src"`: "this answer is invented",
 	"ao agents new word-count --procedural":               "word-count",
 	`ao run word-count --param text="one two three"`:      "3",
 }
