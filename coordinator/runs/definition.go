@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"ao/coordinator/agents"
 	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -24,13 +25,18 @@ type Definitions struct {
 	history interface {
 		Spec(ctx context.Context, id string) (run.Spec, error)
 	}
-	agents Agents
+	agents lookup
+}
+
+// lookup finds an agent as it is now.
+type lookup interface {
+	Lookup(ctx context.Context, name string) (k *agents.Resolved, exists bool, err error)
 }
 
 // NewDefinitions makes Definitions.
 func NewDefinitions(history interface {
 	Spec(ctx context.Context, id string) (run.Spec, error)
-}, agents Agents) Definitions {
+}, agents lookup) Definitions {
 	return Definitions{history, agents}
 }
 

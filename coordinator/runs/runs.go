@@ -104,7 +104,6 @@ type Batches interface {
 // Agents finds the agent of a run.
 type Agents interface {
 	Usable(ctx context.Context, name string) (*agents.Resolved, error)
-	Lookup(ctx context.Context, name string) (k *agents.Resolved, exists bool, err error)
 }
 
 // Runners knows which runners can take a run.

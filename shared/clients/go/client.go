@@ -76,9 +76,9 @@ type Run struct {
 	AgentName string          `json:"agent_name"`
 	AgentHash string          `json:"agent_hash"` // identifies the agent's definition; empty: unknown
 	Status    string          `json:"status"`     // pending, claimed, running, stopping, completed, failed, stopped
-	Error     *RunError       `json:"error"`  // of a failed or stopped run
-	Result    *Result         `json:"result"` // of an ended run that Wait returned; nil: it has none
-	Document  json.RawMessage `json:"-"`      // all members
+	Error     *RunError       `json:"error"`      // of a failed or stopped run
+	Result    *Result         `json:"result"`     // of an ended run that Wait returned; nil: it has none
+	Document  json.RawMessage `json:"-"`          // all members
 }
 
 // Result is what a run has answered.
