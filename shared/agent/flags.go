@@ -3,10 +3,13 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -160,8 +163,11 @@ func stringValue(raw json.RawMessage) (s string, err error) {
 	if inside := raw[1 : len(raw)-1]; bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
 		return string(inside), nil
 	}
-	err = json.Unmarshal(raw, &s)
-	return s, err
+	text, err := jsontext.AppendUnquote(nil, raw)
+	if err != nil {
+		return "", errors.New("it has half of a surrogate pair, which is no character: send the whole character")
+	}
+	return string(text), nil
 }
 
 // list joins an array's items with commas.

@@ -42,6 +42,10 @@ func TestFlags(t *testing.T) {
 				`a NUL, which no command line can hold: take it out`},
 		{`{"k":["a\u0000b"]}`, `refused "parameters.k": parameter "k" cannot be passed to a command: its value ` +
 			`contains a NUL, which no command line can hold: take it out`},
+		{`{"k":"a\ud83d"}`, `refused "parameters.k": parameter "k" cannot be passed to a command: it has half of a ` +
+			`surrogate pair, which is no character: send the whole character`},
+		{`{"k":["\ude00"]}`, `refused "parameters.k": parameter "k" cannot be passed to a command: item 0: it has ` +
+			`half of a surrogate pair, which is no character: send the whole character`},
 		{`[1]`, `refused "parameters": parameters must be a JSON object`},
 	} {
 		t.Run(tt.params, func(t *testing.T) {
