@@ -12,6 +12,7 @@ import (
 	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 type client struct {
@@ -26,7 +27,7 @@ type client struct {
 
 // register sends one registration. It ignores cancellation: an unread reply would leave a registered runner behind.
 func (m *client) register(me runnerapi.Runner) (r runnerapi.Registered, err error) {
-	ask, err := json.Marshal(runnerapi.Registration{Runner: me, Secret: m.secret})
+	ask, err := strictjson.Encode(runnerapi.Registration{Runner: me, Secret: m.secret})
 	if err != nil {
 		return r, err
 	}
@@ -69,7 +70,7 @@ func (m *client) logRegisterError(err error) {
 
 func (m *client) heartbeat(ctx context.Context, b runnerapi.Heartbeat) (r runnerapi.HeartbeatReply, err error) {
 	b.RunnerID, b.Instance, b.Secret, b.At = m.id, m.Instance, m.secret, time.Now().UTC()
-	ask, err := json.Marshal(b)
+	ask, err := strictjson.Encode(b)
 	if err != nil {
 		return r, err
 	}
@@ -83,7 +84,7 @@ func (m *client) heartbeat(ctx context.Context, b runnerapi.Heartbeat) (r runner
 // deregister tells coordinators that the runner shuts down. finishing: it still has runs, and another process may
 // take its place. No registration may follow.
 func (m *client) deregister(dead context.Context, finishing bool) {
-	ask, err := json.Marshal(runnerapi.Deregistration{RunnerID: m.id, Instance: m.Instance, Secret: m.secret,
+	ask, err := strictjson.Encode(runnerapi.Deregistration{RunnerID: m.id, Instance: m.Instance, Secret: m.secret,
 		Finishing: finishing})
 	if err != nil {
 		return
@@ -114,6 +115,6 @@ func (m *client) serveCommands(ctx context.Context, do func(runnerapi.Command) (
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(reply)
+		return strictjson.Encode(reply)
 	})
 }

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"ao/shared/clock"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 	"ao/worker/profile"
 )
 
@@ -213,7 +213,7 @@ func (d *definitions) describe(r runnerapi.Runner, all bool) (_ runnerapi.Runner
 			hashes[name] = at.hash
 		}
 	}
-	raw, err := json.Marshal([]any{hashes, r.Broken, r.OlderHashes})
+	raw, err := strictjson.Encode([]any{hashes, r.Broken, r.OlderHashes})
 	if err != nil { // strings only
 		panic(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // maxEvent is the largest event, in bytes; an event must fit into one message.
@@ -60,7 +61,7 @@ func (e *events) emit(ctx context.Context, kind string, body json.RawMessage) {
 
 // encode returns an event as JSON.
 func (e *events) encode(kind string, body json.RawMessage) ([]byte, error) {
-	return json.Marshal(run.Event{Type: kind, SessionID: e.attempt.SessionID, RunID: e.attempt.ID,
+	return strictjson.Encode(run.Event{Type: kind, SessionID: e.attempt.SessionID, RunID: e.attempt.ID,
 		At: time.Now().UTC(), Body: body})
 }
 

@@ -155,7 +155,8 @@ func TestGateway(t *testing.T) {
 		`POST /events {"event_type":"message","session_id":"SESSION","timestamp":"2026-01-01T00:00:00Z",`+
 			`"role":"assistant","content":[{"type":"text","text":"hello"}]}`,
 		`POST /events {"event_type":"result","session_id":"SESSION","result_text":"first","result_data":null}`,
-		`POST /events {"session_id":"SESSION","event_type":"post_tool","tool_name":"ls","tool_input":{"a":1.0},`+
+		`POST /events {"session_id":"SESSION","event_type":"post_tool","tool_name":"ls","tool_input":{"a":1.0,`+
+			`"b":"x<y && z>\u0026"},`+
 			`"tool_output":"x","error":null}`,
 		`PATCH /metadata {"session_id":"SESSION","last_resumed_at":"2026-01-01T00:00:00Z","cost_usd":0.10}`,
 		`POST /events {"event_type":"result","session_id":"SESSION","timestamp":"2026-01-01T00:00:00Z",`+
@@ -174,7 +175,8 @@ func TestGateway(t *testing.T) {
 	got := eventTexts(t, s, q)
 	for _, want := range []string{
 		`message {"role":"assistant","content":[{"type":"text","text":"hello"}]}` + "\n",
-		`post_tool {"tool_name":"ls","tool_input":{"a":1.0},"tool_output":"x","error":null}` + "\n",
+		`post_tool {"tool_name":"ls","tool_input":{"a":1.0,"b":"x<y && z>\u0026"},"tool_output":"x",` +
+			`"error":null}` + "\n",
 		`metadata {"metadata":{"cost_usd":0.10}}` + "\n",
 		`printed`,
 	} {

@@ -16,6 +16,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // maxInput is the largest input to fetch, in bytes, whatever a record says.
@@ -135,8 +136,8 @@ func (b *payloads) storePart(wanted context.Context, a *attempt, p run.Payload, 
 
 // request gets a part from a coordinator, or stores one: the one after those that p has.
 func (b *payloads) request(ctx context.Context, a *attempt, op string, p run.Payload, body []byte) ([]byte, error) {
-	ask, err := json.Marshal(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt, Key: a.Key,
-		Name: p.Name, Part: p.Parts, Size: p.Size, Body: body})
+	ask, err := strictjson.Encode(runnerapi.PartRequest{RunID: a.ID, SessionID: a.SessionID, Attempt: a.Attempt,
+		Key: a.Key, Name: p.Name, Part: p.Parts, Size: p.Size, Body: body})
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"ao/shared/agent"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // Resolved is an agent with what its owner adds. It is immutable and shared by all runs of the agent.
@@ -58,7 +59,7 @@ func (k *Resolved) Snapshot() (json.RawMessage, error) {
 	if k.raw != nil {
 		return k.raw, nil
 	}
-	return json.Marshal(k.Blueprint)
+	return strictjson.Encode(k.Blueprint)
 }
 
 func (k *Resolved) ownerDemands() run.Demands {

@@ -4,7 +4,6 @@ package coordinatortest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // Start runs a coordinator until the test ends. Leases are long, since most tests send no heartbeats.
@@ -106,7 +106,7 @@ func Finish(t testing.TB, c *parts.Coordinator, a projection.Active) {
 
 func Put(t testing.TB, b *bus.Bus, subj string, record any) {
 	t.Helper()
-	body, err := json.Marshal(record)
+	body, err := strictjson.Encode(record)
 	if err == nil {
 		_, err = b.Append(t.Context(), bus.Entry{Subject: subj, Body: body})
 	}

@@ -3,7 +3,6 @@ package highwater
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -15,6 +14,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/clock"
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 )
 
 // raiseEvery is how often the mark is raised at most.
@@ -356,7 +356,7 @@ func (k *Keeper) durable(seq uint64) (durable uint64) {
 
 func (k *Keeper) write(ctx context.Context, m *mark, rev uint64) (uint64, error) {
 	m.Written = time.Now().UTC()
-	raw, err := json.Marshal(m)
+	raw, err := strictjson.Encode(m)
 	if err != nil {
 		return 0, err
 	}
@@ -371,7 +371,7 @@ func file(k *Keeper) error {
 	if k.Dir == "" || k.filed == k.rev || k.handled < k.known.Generation {
 		return nil
 	}
-	raw, err := json.Marshal(k.known)
+	raw, err := strictjson.Encode(k.known)
 	if err == nil {
 		err = writeFile(k.Dir, raw)
 	}

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/drafts"
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 )
 
 // parameters describe the parameters in paths and queries.
@@ -109,7 +109,7 @@ func described(routes []route) []byte {
 		}
 		item[strings.ToLower(r.Method)] = s.operation(r, r.body())
 	}
-	raw, err := json.Marshal(obj{
+	raw, err := strictjson.Encode(obj{
 		"openapi": "3.1.0",
 		"info": obj{
 			"title": "Agent Orchestrator", "version": "1",

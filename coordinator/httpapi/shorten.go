@@ -99,7 +99,7 @@ func dropLarge(members []strictjson.Member, most int) (head string) {
 
 // truncatedDoc returns a document that says that it was cut, and its full size.
 func truncatedDoc(members []strictjson.Member, size int, head string) (any, error) {
-	say, err := json.Marshal(shortDoc{true, size, head})
+	say, err := strictjson.Encode(shortDoc{true, size, head})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // position is how far a reader is: all of RUNS up to one sequence and all of EVENTS up to another. Then come so many
@@ -248,7 +249,7 @@ func (m boundary) isEnd() bool { return m.run.End == m.seq && m.seq != 0 }
 func (x *Feed) lifecycleEvents(ctx context.Context, m boundary) ([]run.Event, error) {
 	s := m.run
 	event := func(kind string, at int64, body any) (run.Event, error) {
-		raw, err := json.Marshal(body)
+		raw, err := strictjson.Encode(body)
 		return run.Event{Type: kind, SessionID: s.sessionID, RunID: s.id, At: moment(at), Body: raw}, err
 	}
 	switch m.seq {

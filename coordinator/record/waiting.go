@@ -12,6 +12,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // WaitingEnd returns the records that end an unclaimed run: a claim that carries the end record, and the end record.
@@ -114,7 +115,7 @@ func (e *EndWriter) lastOrZero(ctx context.Context, subj string) (bus.Message, e
 
 // requestStop records the request to stop an attempt.
 func requestStop(ctx context.Context, e *EndWriter, a projection.Active) error {
-	body, err := json.Marshal(run.Stop{V: e.Records.versions.Now(), SessionID: a.Spec.SessionID,
+	body, err := strictjson.Encode(run.Stop{V: e.Records.versions.Now(), SessionID: a.Spec.SessionID,
 		With: a.TreeStop.Session, At: time.Now().UTC()})
 	if err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // ReplicaLag is how long after the end of a run NATS may wrongly say that it has no result. A server that came back
@@ -146,7 +146,7 @@ func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) err
 	for _, child := range o.Children {
 		record.Children = append(record.Children, child.RunID)
 	}
-	body, err := json.Marshal(record)
+	body, err := strictjson.Encode(record)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (w *Writer) offload(ctx context.Context, s *run.Spec,
 	if s.Input.Size() <= run.MaxInline {
 		return nil
 	}
-	raw, err := json.Marshal(s.Input)
+	raw, err := strictjson.Encode(s.Input)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/clock"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // reconnectTime is how long a process may be unreachable that reconnects, or that registered and does not listen yet.
@@ -36,7 +37,7 @@ func (c *Commander) Command(ctx context.Context, runner string, cmd runnerapi.Co
 	if err := runnerapi.CheckID(runner); err != nil { // a claim may name anything
 		return reply, err
 	}
-	body, err := json.Marshal(cmd)
+	body, err := strictjson.Encode(cmd)
 	if err != nil {
 		return reply, err
 	}

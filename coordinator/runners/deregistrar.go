@@ -2,7 +2,6 @@ package runners
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // A runner that goes drains first. When its process is gone, its registration stays for a grace: its agents' names stay
@@ -61,7 +61,7 @@ func (l *Deregistrar) deregister(ctx context.Context, f runnerapi.Deregistration
 		if !f.Finishing {
 			m.LeftAt = time.Now().UTC()
 		}
-		value, err := json.Marshal(m)
+		value, err := strictjson.Encode(m)
 		if err != nil {
 			return err
 		}
@@ -164,7 +164,7 @@ func (l *Deregistrar) markDraining(ctx context.Context, id string) (r runnerapi.
 			With("runner_id", id)
 	}
 	r.Draining = true
-	value, err := json.Marshal(r)
+	value, err := strictjson.Encode(r)
 	if err != nil {
 		return r, err
 	}

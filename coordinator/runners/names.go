@@ -10,6 +10,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // owner says who owns the name of a runner's agent, and which definition of it new runs get.
@@ -132,7 +133,7 @@ func (n *Names) change(ctx context.Context, change func(map[string]owner) (bool,
 		if err != nil || !changed {
 			return err
 		}
-		value, err := json.Marshal(owners)
+		value, err := strictjson.Encode(owners)
 		if err != nil {
 			return err
 		}

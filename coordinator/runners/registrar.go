@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -19,6 +18,7 @@ import (
 	"ao/shared/run"
 	"ao/shared/runnerapi"
 	"ao/shared/share"
+	"ao/shared/strictjson"
 )
 
 // Registrar registers runners.
@@ -115,12 +115,12 @@ func (g *Registrar) update(ctx context.Context, c *claimant) (refused map[string
 // store makes a runner's queues, claims its agents' names, and writes its registration over revision rev. One that is
 // stored already, and whose names nobody else took, costs nothing.
 func (g *Registrar) store(ctx context.Context, c claimant, rev uint64) error {
-	value, err := json.Marshal(c.Runner)
+	value, err := strictjson.Encode(c.Runner)
 	if err != nil {
 		return err
 	}
 	if rev != 0 {
-		stored, err := json.Marshal(c.before)
+		stored, err := strictjson.Encode(c.before)
 		if err != nil || bytes.Equal(stored, value) && g.Names.kept(c.Runner) {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // StopAll stops matching open runs, the newest first, so that no turn starts that is to be stopped.
@@ -85,7 +86,7 @@ func (a *Bulk) RetryAll(ctx context.Context, m RetrySelection) (BulkResult, erro
 // filterKey returns the filter as a string that is the same for each page.
 func (m Selection) filterKey() string {
 	m.Filter.Limit, m.Filter.Cursor, m.Expect = 0, "", nil
-	raw, _ := json.Marshal(m) // strings, numbers and a time
+	raw, _ := strictjson.Encode(m) // strings, numbers and a time
 	return string(raw)
 }
 
@@ -115,7 +116,7 @@ func (a *Bulk) batch(ctx context.Context, m RetrySelection) (*batch, error) {
 	if m.Key == "" {
 		return b, nil
 	}
-	raw, err := json.Marshal(b)
+	raw, err := strictjson.Encode(b)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // Stopper stops runs and the sessions below them.
@@ -154,7 +154,7 @@ func (s *Stopper) StopTree(ctx context.Context, session, root, own string) (stop
 	if root == "" { // the session was deleted
 		return true, nil
 	}
-	body, err := json.Marshal(run.TreeStop{V: s.version(), SessionID: session, RunID: own, At: time.Now().UTC()})
+	body, err := strictjson.Encode(run.TreeStop{V: s.version(), SessionID: session, RunID: own, At: time.Now().UTC()})
 	if err != nil {
 		return false, err
 	}

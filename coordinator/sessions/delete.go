@@ -11,6 +11,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // DeleteSession deletes a session and all that belongs to it. While a run of it is open, that is a Conflict.
@@ -39,7 +40,7 @@ func (t *Service) DeleteSession(ctx context.Context, id string) error {
 	if err := t.clearDeletion(ctx, part, id); err != nil {
 		return err
 	}
-	body, err := json.Marshal(run.Deleted{V: t.Version(), Parent: s.Parent, At: time.Now().UTC()})
+	body, err := strictjson.Encode(run.Deleted{V: t.Version(), Parent: s.Parent, At: time.Now().UTC()})
 	if err != nil {
 		return err
 	}

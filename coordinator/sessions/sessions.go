@@ -2,7 +2,6 @@ package sessions
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -172,7 +171,7 @@ func (t *Service) AsSession(ctx context.Context, session string, body []byte) ([
 	}
 	// present, but empty
 	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return m.Key == "parent_session_id" })
-	parent, err := json.Marshal(session)
+	parent, err := strictjson.Encode(session)
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,12 @@ package workerapi
 
 import (
 	"context"
-	"encoding/json"
 
 	"ao/coordinator/audit"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // handleHeartbeat answers a heartbeat. It must come on its runner's own subject.
@@ -23,7 +23,7 @@ func (s *Service) handleHeartbeat(ctx context.Context, subj string, body []byte)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(reply)
+	return strictjson.Encode(reply)
 }
 
 func (s *Service) heartbeat(ctx context.Context, subj string, b runnerapi.Heartbeat) (runnerapi.HeartbeatReply, error) {

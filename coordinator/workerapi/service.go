@@ -11,6 +11,7 @@ import (
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // Service answers the requests of workers. Audit may be nil.
@@ -55,7 +56,7 @@ func handler[T any](f func(context.Context, T) (any, error)) func(context.Contex
 		if err != nil {
 			return nil, err
 		}
-		return json.Marshal(out)
+		return strictjson.Encode(out)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -215,7 +216,7 @@ func (f *file) member(name string, body []byte) error {
 }
 
 func (f *file) document(name string, v any) error {
-	body, err := json.Marshal(v)
+	body, err := strictjson.Encode(v)
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (f *file) stream(ctx context.Context, nc *nats.Conn, name string, created t
 	}
 	defer sub.Unsubscribe()
 	// No consumers: coordinators create theirs and those of task queues, at the oldest waiting run.
-	ask, err := json.Marshal(map[string]any{"deliver_subject": at, "no_consumers": true, "chunk_size": chunkSize})
+	ask, err := strictjson.Encode(map[string]any{"deliver_subject": at, "no_consumers": true, "chunk_size": chunkSize})
 	if err != nil {
 		return s, err
 	}

@@ -20,6 +20,7 @@ import (
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -303,7 +304,7 @@ func (s *reader) restore(ctx context.Context, nc *nats.Conn, replicas int) error
 	if err != nil {
 		return err
 	}
-	ask, err := json.Marshal(map[string]json.RawMessage{"config": config, "state": s.State})
+	ask, err := strictjson.Encode(map[string]json.RawMessage{"config": config, "state": s.State})
 	if err != nil {
 		return err
 	}
@@ -405,7 +406,7 @@ func (s *reader) config(replicas int) (json.RawMessage, error) {
 	}
 	c["num_replicas"] = json.RawMessage(strconv.Itoa(replicas))
 	if s.Name != subject.Inbox {
-		return json.Marshal(c)
+		return strictjson.Encode(c)
 	}
 	var state jetstream.StreamState
 	if err := json.Unmarshal(s.State, &state); err != nil {
@@ -418,10 +419,10 @@ func (s *reader) config(replicas int) (json.RawMessage, error) {
 		}
 	}
 	meta[bus.InboxPastKey] = bus.InboxPast(meta[bus.InboxPastKey], s.Created, state.LastSeq)
-	raw, err := json.Marshal(meta)
+	raw, err := strictjson.Encode(meta)
 	if err != nil {
 		return nil, err
 	}
 	c["metadata"] = raw
-	return json.Marshal(c)
+	return strictjson.Encode(c)
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"ao/shared/strictjson"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -25,7 +27,7 @@ const anySubject = ">"
 
 // leaderGet reads a message from the stream's leader, which never lags: it has what was just written.
 func (b *Conn) leaderGet(ctx context.Context, stream string, what lookup) (m Message, header nats.Header, err error) {
-	ask, err := json.Marshal(what)
+	ask, err := strictjson.Encode(what)
 	if err != nil {
 		return m, nil, err
 	}
@@ -63,7 +65,7 @@ func (b *Conn) leaderGet(ctx context.Context, stream string, what lookup) (m Mes
 
 // find asks the direct get API for a message, which any replica may reply.
 func (b *Conn) find(ctx context.Context, stream string, what lookup) (Message, error) {
-	ask, err := json.Marshal(what)
+	ask, err := strictjson.Encode(what)
 	if err != nil {
 		return Message{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -92,7 +93,7 @@ func (b *Store) publishPart(ctx context.Context, object string, body []byte) err
 			return err
 		}
 	}
-	description, err := json.Marshal(info)
+	description, err := strictjson.Encode(info)
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,12 @@
 package bus
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
 	"time"
+
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 )
@@ -49,7 +50,7 @@ func newPuller(b *Conn, stream, consumer string, room int) (*puller, error) {
 
 // ask asks for n more messages.
 func (p *puller) ask(n int) error {
-	ask, err := json.Marshal(struct {
+	ask, err := strictjson.Encode(struct {
 		Expires time.Duration `json:"expires"`
 		Batch   int           `json:"batch"`
 		Beat    time.Duration `json:"idle_heartbeat"`

@@ -11,6 +11,7 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -54,7 +55,7 @@ type Record struct {
 
 // lastFromCoordinator is Last for a process without permission to read.
 func (b *Reader) lastFromCoordinator(ctx context.Context, subj string) (m Message, err error) {
-	ask, err := json.Marshal(RecordRequest{Subject: subj})
+	ask, err := strictjson.Encode(RecordRequest{Subject: subj})
 	if err != nil {
 		return m, err
 	}
@@ -196,7 +197,7 @@ func each(ctx context.Context, b *Conn, stream, filter string, after uint64, lim
 // page is one batched direct get. It returns how many messages it took, and the sequence of the last one.
 func page(ctx context.Context, b *Conn, stream, filter string, after uint64, most int,
 	take func(Message, nats.Header)) (n int, last uint64, more bool, err error) {
-	ask, err := json.Marshal(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": most,
+	ask, err := strictjson.Encode(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": most,
 		"max_bytes": 4 << 20})
 	if err != nil {
 		return n, last, false, err

@@ -10,6 +10,7 @@ import (
 
 	"ao/nats/subject"
 	"ao/shared/fault"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/semaphore"
@@ -155,7 +156,7 @@ func (b *Requests) answer(m *nats.Msg, body []byte, err error) {
 		if f.RetryAfter > 0 {
 			r.Header.Set("Retry-After", strconv.Itoa(int(f.RetryAfter.Seconds()+0.999)))
 		}
-		r.Data, err = json.Marshal(f)
+		r.Data, err = strictjson.Encode(f)
 		if err != nil {
 			b.log.Error("reply cannot be encoded", "subject", m.Subject, "err", err)
 		}

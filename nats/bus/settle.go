@@ -2,10 +2,10 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"ao/nats/subject"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 )
@@ -37,7 +37,7 @@ func (d Delivery) Ack() { d.settle("+ACK") }
 
 // NakWithDelay has the message redelivered after a pause.
 func (d Delivery) NakWithDelay(pause time.Duration) {
-	ask, _ := json.Marshal(struct {
+	ask, _ := strictjson.Encode(struct {
 		Delay time.Duration `json:"delay"`
 	}{pause})
 	d.settle("-NAK " + string(ask))

@@ -15,6 +15,7 @@ import (
 
 	"ao/nats/bus"
 	"ao/nats/embed"
+	"ao/shared/strictjson"
 
 	"github.com/nats-io/nats.go"
 )
@@ -110,7 +111,7 @@ func (p *Process) launch() {
 	if p.disk != nil {
 		cmd = p.disk.Command(program)
 	}
-	text, err := json.Marshal(p.c)
+	text, err := strictjson.Encode(p.c)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -46,6 +46,8 @@ var All = []Rule{
 	{"documented commands work", "readers copy them as they stand", copiedCommands},
 	{"documented commands keep secrets private", "readers copy commands with their mistakes", documentedSecrets},
 	{"what the product writes is private", "a data folder has secrets, and so have agents' files", privateFiles},
+	{"JSON is written without HTML's escapes",
+		"people read it, what others sent keeps its bytes, and no page here has JSON in its HTML", plainJSON},
 	{"batches are cut in a test", "a crash of NATS may keep only the first records of a batch", cutAppends},
 	{"error codes match the documentation",
 		"programs depend on codes: each must be documented, and each documented one must exist", documentedCodes},

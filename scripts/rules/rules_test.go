@@ -82,6 +82,17 @@ func TestRulesFindViolations(t *testing.T) {
 		{"a comment with a picture", "worker/w.go", file("package worker\n\n// X is this:\n//\n//\tb" +
 			strings.Repeat(" b", 30) + "\nvar X int\n"), ""},
 
+		{"JSON with escapes", "worker/w.go", file("package worker\nfunc f() { json.Marshal(1) }\n"),
+			"worker/w.go:f: json.Marshal shows"},
+		{"an encoder with escapes", "worker/w.go", file("package worker\nfunc f() { json.NewEncoder(w).Encode(1) }\n"),
+			"worker/w.go:f: json.NewEncoder shows"},
+		{"JSON with escapes outside of functions", "worker/w.go", file("package worker\nvar encode = json.Marshal\n"),
+			"worker/w.go: json.Marshal shows"},
+		{"an encoder without escapes", "worker/w.go", file("package worker\nfunc f() { e := json.NewEncoder(w); " +
+			"e.SetEscapeHTML(false) }\n"), ""},
+		{"a hash that escapes nothing any more", "shared/agent/agent.go", file("package agent\nfunc Hash() {}\n"),
+			"agent.go:Hash escapes nothing"},
+
 		{"a client uses the house", "shared/clients/go/client.go",
 			file("package ao\nimport _ \"ao/shared/fault\"\n"), "ao/shared/clients/go may not use ao/shared/fault"},
 		{"a client needs a module", "shared/clients/go/go.mod", file("module ao\n\nrequire example.org/x v1.0.0\n"),

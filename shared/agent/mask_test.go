@@ -53,7 +53,7 @@ func TestMasked(t *testing.T) {
 		{`{"a":{"tokens":["s"],"secret":123,"key":null,"pwd":"s","args":["--pass","s"]}}`,
 			`{"a":{"tokens":"••••","secret":"••••","key":null,"pwd":"••••","args":["--pass","••••"]}}`},
 		{`{"a":"s","b":["s"]}`, `{"a":"••••","b":"••••"}`},
-		{`{"q\"":{"env":{"<&>":"s"}}}`, `{"q\"":{"env":{"\u003c\u0026\u003e":"••••"}}}`},
+		{`{"q\"":{"env":{"<&>":"s"}}}`, `{"q\"":{"env":{"<&>":"••••"}}}`},
 	} {
 		b := Blueprint{MCPServers: []byte(tt.servers)}
 		if got := string(b.Masked().MCPServers); got != tt.want {

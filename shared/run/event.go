@@ -71,7 +71,7 @@ type eventHead struct {
 
 // MarshalJSON writes the event as one flat object.
 func (e Event) MarshalJSON() ([]byte, error) {
-	head, err := json.Marshal(eventHead{e.Type, e.SessionID, e.RunID, e.At})
+	head, err := strictjson.Encode(eventHead{e.Type, e.SessionID, e.RunID, e.At})
 	if err != nil {
 		return nil, err
 	}

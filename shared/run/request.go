@@ -144,7 +144,7 @@ func (r *Request) replacePrompt() error {
 		r.Parameters = nil
 	}
 	if r.Prompt != nil {
-		p, err := json.Marshal(*r.Prompt)
+		p, err := strictjson.Encode(*r.Prompt)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"sync"
 
+	"ao/shared/strictjson"
+
 	"github.com/qri-io/jsonpointer"
 	"github.com/qri-io/jsonschema"
 )
@@ -80,7 +82,7 @@ func (k *keyword) Resolve(jsonpointer.Pointer, string) *jsonschema.Schema { retu
 // nothing shared.
 func parse(flat map[string]any) (*jsonschema.Schema, error) {
 	install()
-	raw, err := json.Marshal(flat)
+	raw, err := strictjson.Encode(flat)
 	if err != nil {
 		return nil, err
 	}

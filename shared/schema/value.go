@@ -318,6 +318,6 @@ func (v *value) json(dst []byte) []byte {
 }
 
 func quotedJSON(dst []byte, s string) []byte {
-	b, _ := json.Marshal(s) // a string always marshals
+	b, _ := strictjson.Encode(s) // a string always marshals
 	return append(dst, b...)
 }

@@ -315,8 +315,7 @@ func Object(members []Member) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		key, _ := json.Marshal(m.Key)
-		out = append(append(append(out, key...), ':'), m.Value...)
+		out = append(append(appendText(out, m.Key), ':'), m.Value...)
 	}
 	return append(out, '}')
 }

@@ -88,7 +88,7 @@ func TestDecodeKeepsWhatWasSent(t *testing.T) {
 }
 
 func TestMembersKeepTheirOrder(t *testing.T) {
-	in := `{"z":1,"a":{"y":2,"b":3},"m":[1.0,2]}`
+	in := `{"z":1,"a":{"y":2,"b":3},"<&>":[1.0,2]}`
 	m, err := Members([]byte(in))
 	if err != nil {
 		t.Fatal(err)

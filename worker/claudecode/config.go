@@ -229,7 +229,7 @@ func checkServer(m strictjson.Member) (json.RawMessage, error) {
 	if err != nil {
 		return nil, refuse("must be an object")
 	}
-	name, _ := json.Marshal(kind)
+	name, _ := strictjson.Encode(kind)
 	members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return m.Key == "type" })
 	return strictjson.Object(append([]strictjson.Member{{Key: "type", Value: name}}, members...)), nil
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"ao/shared/strictjson"
 	"ao/worker/process"
 )
 
@@ -72,7 +73,7 @@ func (g Grant) Env(base []string) ([]string, error) {
 		}
 	}
 	g.Variables = own
-	raw, err := json.Marshal(g)
+	raw, err := strictjson.Encode(g)
 	return append(slices.Clip(base), env+"="+string(raw)), err
 }
 

@@ -134,7 +134,7 @@ func (m *sampler) sample(schema json.RawMessage, depth int) json.RawMessage {
 	case "null":
 		return json.RawMessage("null")
 	}
-	raw, _ := json.Marshal(s.text(m.budget))
+	raw, _ := strictjson.Encode(s.text(m.budget))
 	m.budget -= len(raw)
 	return raw
 }

@@ -17,6 +17,7 @@ import (
 
 	"ao/shared/agent"
 	"ao/shared/config"
+	"ao/shared/strictjson"
 )
 
 // Seed keeps an editable copy of a folder of agents. New and changed agents of the folder are copied, unless their copy
@@ -135,7 +136,7 @@ func (s Seed) read() (seedState, error) {
 }
 
 func (s Seed) write(n seedState) error {
-	raw, err := json.Marshal(n)
+	raw, err := strictjson.Encode(n)
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,13 @@ package queues
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync/atomic"
 	"time"
 
 	"ao/nats/bus"
 	"ao/shared/runnerapi"
+	"ao/shared/strictjson"
 )
 
 // Ensure is EnsureQueue for a name that is known. again: runs wait there already, so the share does not matter.
@@ -27,7 +27,7 @@ func (s *Table) Ensure(ctx context.Context, name string, w runnerapi.RoutingKey,
 			return "", err
 		}
 		defer s.unreserve(name)
-		value, err := json.Marshal(q)
+		value, err := strictjson.Encode(q)
 		if err != nil {
 			return "", err
 		}

@@ -236,7 +236,7 @@ type taken struct {
 // take reserves a try, and reports whether this coordinator is to make it.
 func (c *Controller) take(ctx context.Context, d projection.Webhook) (bool, error) {
 	key := subject.WebhookTryKey(d.RunID, d.N+1)
-	mine, err := json.Marshal(taken{c.self, time.Now().UTC()})
+	mine, err := strictjson.Encode(taken{c.self, time.Now().UTC()})
 	if err != nil {
 		return false, err
 	}
@@ -366,7 +366,7 @@ func (c *Controller) record(ctx context.Context, d projection.Webhook, result At
 // not count: it cannot be read, or precedes the run's end. Then the step gets the next number.
 func (c *Controller) append(ctx context.Context, d projection.Webhook, r run.Notified) error {
 	for ; ; r.N++ {
-		body, err := json.Marshal(r)
+		body, err := strictjson.Encode(r)
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ import (
 
 	"ao/shared/executor"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // The results of a check.
@@ -147,7 +148,7 @@ func (x *examiner) note(c Check) {
 // invocation returns the next run's document.
 func (x *examiner) invocation(mode, prompt string) executor.Invocation {
 	x.runs++
-	parameters, _ := json.Marshal(map[string]string{"prompt": prompt})
+	parameters, _ := strictjson.Encode(map[string]string{"prompt": prompt})
 	v := executor.Invocation{
 		SchemaVersion: executor.Version, Mode: mode, SessionID: "ses_conformance",
 		RunID:      fmt.Sprintf("run_conformance%d", x.runs),

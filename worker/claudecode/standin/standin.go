@@ -172,7 +172,7 @@ func reply(stop string, blocks ...map[string]any) Answer {
 				begin["thinking"], begin["signature"], delta = "", "",
 					map[string]any{"type": "thinking_delta", "thinking": b["thinking"]}
 			case "tool_use":
-				raw, _ := json.Marshal(b["input"])
+				raw, _ := strictjson.Encode(b["input"])
 				begin["id"], begin["name"], begin["input"] = fmt.Sprintf("toolu_%d_%d", r.N, i), b["name"],
 					map[string]any{}
 				delta = map[string]any{"type": "input_json_delta", "partial_json": string(raw)}

@@ -5,11 +5,11 @@ package anthropic
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 
+	"ao/shared/strictjson"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
 
@@ -248,6 +248,6 @@ func (a *answer) reply() chat.Reply {
 }
 
 func providerBlock(block map[string]string) chat.Block {
-	raw, _ := json.Marshal(block) // strings always encode
+	raw, _ := strictjson.Encode(block) // strings always encode
 	return chat.Block{Type: chat.ProviderBlock, Provider: provider, Raw: raw}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
+	"ao/shared/strictjson"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
 
@@ -98,7 +99,7 @@ func (a *answer) startBlock(c sdk.ContentBlockStartEventContentBlockUnion) error
 	}
 	switch {
 	case b.kind == "tool_use" && c.Input != nil:
-		if raw, err := json.Marshal(c.Input); err == nil && string(raw) != "{}" {
+		if raw, err := strictjson.Encode(c.Input); err == nil && string(raw) != "{}" {
 			b.text.Write(raw)
 		}
 	case b.kind == "text" && c.Text != "":

@@ -16,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"ao/shared/strictjson"
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
 	"ao/worker/process"
@@ -254,7 +255,7 @@ func resultText(r *mcp.CallToolResult) string {
 		}
 	}
 	if len(parts) == 0 && r.StructuredContent != nil {
-		if raw, err := json.Marshal(r.StructuredContent); err == nil {
+		if raw, err := strictjson.Encode(r.StructuredContent); err == nil {
 			return string(raw)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"ao/coordinator/cmd/ao/param"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/agent"
+	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
 )
@@ -221,7 +222,7 @@ func agentUpdateCommand(a *app) *cobra.Command {
 		case (len(args) == 2) == (status != ""):
 			return usagef("nothing to change: give the changes as JSON, or --status active or inactive")
 		case status != "":
-			body, err = json.Marshal(map[string]string{"status": status})
+			body, err = strictjson.Encode(map[string]string{"status": status})
 		default:
 			body, err = a.readObject("changes", args[1])
 		}

@@ -60,7 +60,7 @@ func (a *app) awaitRun(ctx context.Context, r run.Run, limit time.Duration, quie
 
 // reportDetached prints the run that continues, as JSON on standard error.
 func (a *app) reportDetached(code int, name, message string, r run.Run) error {
-	doc, err := json.Marshal(fault.New(fault.Unavailable, name, message).With("run_id", r.ID).With("session_id",
+	doc, err := strictjson.Encode(fault.New(fault.Unavailable, name, message).With("run_id", r.ID).With("session_id",
 		r.SessionID))
 	if err != nil {
 		return err

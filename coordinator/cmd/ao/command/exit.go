@@ -14,6 +14,7 @@ import (
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // The exit codes. The code of a procedural run's program is printed, not passed on: it could be mistaken for one of
@@ -79,7 +80,7 @@ func (a *app) problem(command string, err error) problem {
 	}
 	newProblem := func(code int, name string, hints ...string) problem {
 		text := errorText(err)
-		doc, _ := json.Marshal(fault.New(fault.Internal, name, text)) // encoding strings cannot fail
+		doc, _ := strictjson.Encode(fault.New(fault.Internal, name, text)) // encoding strings cannot fail
 		p := problem{code: code, doc: doc, lines: []string{screen.Text(text)}}
 		for _, h := range hints {
 			p.lines = append(p.lines, "hint: "+h)

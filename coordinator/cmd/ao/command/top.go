@@ -15,6 +15,7 @@ import (
 	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/run"
+	"ao/shared/strictjson"
 )
 
 // serverStatus is the part of GET /status that is shown.
@@ -117,7 +118,7 @@ func (t *top) fetch(ctx context.Context) (now snapshot, err error) {
 	if err != nil {
 		return now, err
 	}
-	now.doc, err = json.Marshal(map[string]any{"status": status, "runners": append([]json.RawMessage{},
+	now.doc, err = strictjson.Encode(map[string]any{"status": status, "runners": append([]json.RawMessage{},
 		runners.Items...), "runs": append([]json.RawMessage{}, runs.Items...)})
 	return now, errors.Join(err, decodeAll(runners.Items, &now.runners), decodeAll(runs.Items, &now.runs))
 }
