@@ -23,6 +23,9 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	if err == nil {
 		err = refuseMask(b.MCPServers)
 	}
+	if err == nil && b.OutputSchemaOptions != nil {
+		err = b.OutputSchemaOptions.CheckSent()
+	}
 	if err != nil {
 		return v, err
 	}
@@ -86,10 +89,7 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 		return View{}, err
 	}
 	for _, ch := range changes {
-		if ch.Key != "mcp_servers" {
-			continue
-		}
-		if err := refuseMask(ch.Value); err != nil {
+		if err := checkChange(ch); err != nil {
 			return View{}, err
 		}
 	}
@@ -118,6 +118,20 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 		return after, nil
 	}
 	return View{}, errBeingChanged(name)
+}
+
+// checkChange refuses what a stored definition may have and a caller may not send.
+func checkChange(ch strictjson.Member) error {
+	switch ch.Key {
+	case "mcp_servers":
+		return refuseMask(ch.Value)
+	case "output_schema_options":
+		var o run.OutputOptions
+		if json.Unmarshal(ch.Value, &o) == nil { // else the definition is refused
+			return o.CheckSent()
+		}
+	}
+	return nil
 }
 
 // changed returns a stored definition with the changes.

@@ -93,7 +93,7 @@ func (p *Previewer) Schema(ctx context.Context, raw []byte) (SchemaVerdict, erro
 // text returns the schema's text as it was sent.
 func (req SchemaRequest) text() (json.RawMessage, error) {
 	if req.Options != nil {
-		if err := req.Options.Check(); err != nil {
+		if err := req.Options.CheckSent(); err != nil {
 			return nil, err
 		}
 	}

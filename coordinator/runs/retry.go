@@ -259,7 +259,7 @@ func requestMembers(s run.Spec, in, parent string) (all []strictjson.Member, err
 		put("max_attempts", *a.Attempts)
 	}
 	if a.Options != nil {
-		put("output_schema_options", a.Options)
+		put("output_schema_options", a.Options.Consistent())
 	}
 	return all, err
 }

@@ -70,6 +70,30 @@ func (o OutputOptions) Check() error {
 	return nil
 }
 
+// CheckSent is Check for options that come from a caller now. It also refuses what older versions accepted and stored.
+func (o OutputOptions) CheckSent() error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if o.extractsStrictly() {
+		return invalid("output_schema_options", "output_schema_options: extract_json true and validation_mode strict "+
+			"contradict each other; leave one of them out")
+	}
+	return nil
+}
+
+func (o OutputOptions) extractsStrictly() bool {
+	return o.ExtractJSON != nil && *o.ExtractJSON && o.ValidationMode == "strict"
+}
+
+// Consistent returns options that mean the same and that CheckSent accepts.
+func (o OutputOptions) Consistent() OutputOptions {
+	if o.extractsStrictly() {
+		o.ExtractJSON = nil // strict has taken precedence
+	}
+	return o
+}
+
 // Strict reports whether the whole text must be JSON; isSet is false if the options leave it open.
 func (o OutputOptions) Strict() (strict, isSet bool) {
 	off := o.ExtractJSON != nil && !*o.ExtractJSON

@@ -133,7 +133,7 @@ func (r *Request) check() error {
 		return err
 	}
 	if r.OutputSchemaOptions != nil {
-		return r.OutputSchemaOptions.Check()
+		return r.OutputSchemaOptions.CheckSent()
 	}
 	return nil
 }
