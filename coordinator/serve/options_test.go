@@ -30,8 +30,8 @@ func TestContradictingOptions(t *testing.T) {
 			`them out","field":"output_schema_options"}`)
 	}
 
-	stored, err := json.Marshal(map[string]any{"name": "old", "description": "", "type": "autonomous", "status": "active",
-		"output_schema":         map[string]any{},
+	stored, err := json.Marshal(map[string]any{"name": "old", "description": "", "type": "autonomous",
+		"status": "active", "output_schema": map[string]any{},
 		"output_schema_options": map[string]any{"extract_json": true, "validation_mode": "strict"}})
 	if err != nil {
 		t.Fatal(err)
