@@ -4,45 +4,52 @@ import (
 	"bytes"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
-// TestTakeover: a worker is killed during its runs, and the page shows how another one takes them over.
+// TestTakeover: the line that the page shows, run as it is printed, starts a worker and kills it during its runs. The
+// page shows how another one takes them over.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	nats := freeAddr(t)
 	s := ownStack(t, "AO_NATS_LISTEN="+nats, "RUN_LEASE=3")
+	checkout := t.TempDir()
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(checkout, "bin")+"/",
+		"./scripts/allinone/ao")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	_, session := s.run(t, `{"agent_name":"demo","prompt":"@say here"}`)
+	p := open(t, s, "/ui/?first="+session)
+	p.click("Kill a worker yourself")
+	p.has("Run this in another terminal")
+	line := p.copied("Copy the line")
+
 	var logged bytes.Buffer
-	worker := exec.Command(filepath.Join(bin, "worker"), "-x", "test")
-	worker.Env = append(s.env, "AO_NATS_URL=nats://"+nats, "AO_DATA_DIR="+t.TempDir(), "AO_HOSTNAME=second")
-	worker.Stdout, worker.Stderr = &logged, &logged
-	worker.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := worker.Start(); err != nil {
+	terminal := exec.Command("sh", "-c", line)
+	terminal.Dir, terminal.Stdout, terminal.Stderr = checkout, &logged, &logged
+	terminal.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	terminal.WaitDelay = time.Second
+	if err := terminal.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill := func() {
-		_ = syscall.Kill(-worker.Process.Pid, syscall.SIGKILL)
-		_ = worker.Wait()
-	}
 	t.Cleanup(func() {
-		kill()
+		_ = syscall.Kill(-terminal.Process.Pid, syscall.SIGKILL)
 		if t.Failed() {
-			t.Logf("the second worker's log ends:\n%s", tail(logged.String(), 2000))
+			t.Logf("%s\n%s", line, tail(logged.String(), 2000))
 		}
 	})
 	eventually(t, "the second worker is there", func() bool {
-		return bytes.Contains([]byte(s.call(t, "GET", "/runners", "", 200)), []byte(`"second"`))
+		return strings.Count(s.call(t, "GET", "/runners", "", 200), `"executor_profile":"test"`) == 2
 	})
-	_, session := s.run(t, `{"agent_name":"demo","prompt":"@say here"}`)
-
-	p := open(t, s, "/ui/?first="+session)
-	p.click("Kill a worker yourself")
-	p.has("PATH=bin:$PATH ao worker -x test --nats-url nats://" + nats + " & sleep 12; kill -9 $!")
 	p.click("Start 16 runs")
 	p.has("of 16 completed")
 	p.until(`document.querySelectorAll(".kill ul.links a").length === 2`) // both workers have some
-	kill()
+	_ = terminal.Wait()
 	p.has("taken over from the worker that was killed")
 	p.has("16 of 16 completed")
 	p.click("Prove it")
