@@ -158,6 +158,7 @@ __export(api_exports, {
   backoff: () => backoff,
   get: () => get,
   getAt: () => getAt,
+  judge: () => judge,
   loggedIn: () => loggedIn,
   login: () => login,
   longestPause: () => longestPause,
@@ -224,12 +225,12 @@ var Json = class _Json {
   }
 };
 var JsonError = class extends Error {
-  constructor(message, text, offset2) {
+  constructor(message, text, offset2, tooDeep = false) {
     const before = text.slice(0, offset2);
-    const line3 = before.split("\n").length;
+    const line2 = before.split("\n").length;
     const column = offset2 - before.lastIndexOf("\n");
-    super(`${message} (line ${line3}, column ${column})`);
-    Object.assign(this, { offset: offset2, line: line3, column });
+    super(`${message} (line ${line2}, column ${column})`);
+    Object.assign(this, { offset: offset2, line: line2, column, tooDeep });
   }
 };
 var space = /[ \t\n\r]*/y;
@@ -276,29 +277,35 @@ function scalarEnd(text, i) {
   if (!number.test(text)) throw new JsonError(i >= text.length ? "the text ends where a value is expected" : "a value is expected", text, i);
   return number.lastIndex;
 }
-function walk(text, i, visit, depth = 0) {
-  i = skipSpace(text, i);
-  const kind = kindAt(text, i);
-  if (kind !== "object" && kind !== "array") {
-    const end = kind === "string" ? stringEnd(text, i) : scalarEnd(text, i);
-    visit.scalar(kind, i, end);
-    return end;
-  }
-  if (depth > deepest) throw new JsonError("values are nested too deeply", text, i);
-  const close = kind === "object" ? "}" : "]";
-  visit.open(kind, i);
-  i = skipSpace(text, i + 1);
-  if (text[i] !== close) {
-    for (; ; ) {
-      if (kind === "object") i = member(text, i, visit);
-      i = skipSpace(text, walk(text, i, visit, depth + 1));
-      if (text[i] === close) break;
-      if (text[i] !== ",") throw new JsonError(`"," or "${close}" is expected`, text, i);
+var ends = { object: "}", array: "]" };
+function walk(text, i, visit, most3 = deepest) {
+  const open = [];
+  for (; ; ) {
+    i = skipSpace(text, i);
+    const kind = kindAt(text, i);
+    if (ends[kind]) {
+      if (open.length > most3) throw new JsonError("values are nested too deeply", text, i, true);
+      visit.open(kind, i);
+      open.push(kind);
       i = skipSpace(text, i + 1);
+      if (text[i] !== ends[kind]) {
+        if (kind === "object") i = member(text, i, visit);
+        continue;
+      }
+    } else {
+      const end = kind === "string" ? stringEnd(text, i) : scalarEnd(text, i);
+      visit.scalar(kind, i, end);
+      i = open.length > 0 ? skipSpace(text, end) : end;
     }
+    while (open.length > 0 && text[i] === ends[open.at(-1)]) {
+      visit.close(open.pop(), i++);
+      if (open.length > 0) i = skipSpace(text, i);
+    }
+    if (open.length === 0) return i;
+    if (text[i] !== ",") throw new JsonError(`"," or "${ends[open.at(-1)]}" is expected`, text, i);
+    i = skipSpace(text, i + 1);
+    if (open.at(-1) === "object") i = member(text, i, visit);
   }
-  visit.close(kind, i);
-  return i + 1;
 }
 function member(text, i, visit) {
   if (text[i] !== '"') throw new JsonError("the name of a member is expected", text, i);
@@ -308,8 +315,8 @@ function member(text, i, visit) {
   if (text[i] !== ":") throw new JsonError('":" is expected', text, i);
   return i + 1;
 }
-function whole(text, visit) {
-  const end = skipSpace(text, walk(text, 0, visit));
+function whole(text, visit, most3) {
+  const end = skipSpace(text, walk(text, 0, visit, most3));
   if (end < text.length) throw new JsonError("the text goes on behind the value", text, end);
 }
 function check(text) {
@@ -361,7 +368,7 @@ function membersOf(text) {
       if (depth === 1) from = start2;
       end(stop);
     }
-  });
+  }, Infinity);
   return list2;
 }
 function tokens(text) {
@@ -382,17 +389,17 @@ function prettyTokens(text) {
   const out = [];
   let depth = 0;
   const all = tokens(text);
-  const line3 = () => out.push({ type: "space", text: "\n" + "  ".repeat(depth) });
+  const line2 = () => out.push({ type: "space", text: "\n" + "  ".repeat(depth) });
   all.forEach((t, i) => {
     const before = all[i - 1]?.text, after = all[i + 1]?.text;
     const opens = t.type === "mark" && (t.text === "{" || t.text === "[");
     const closes = t.type === "mark" && (t.text === "}" || t.text === "]");
-    if (closes && --depth >= 0 && !(all[i - 1]?.type === "mark" && (before === "{" || before === "["))) line3();
+    if (closes && --depth >= 0 && !(all[i - 1]?.type === "mark" && (before === "{" || before === "["))) line2();
     out.push(t);
     if (opens) {
       depth++;
-      if (!(all[i + 1]?.type === "mark" && (after === "}" || after === "]"))) line3();
-    } else if (t.text === "," && t.type === "mark") line3();
+      if (!(all[i + 1]?.type === "mark" && (after === "}" || after === "]"))) line2();
+    } else if (t.text === "," && t.type === "mark") line2();
     else if (t.text === ":" && t.type === "mark") out.push({ type: "space", text: " " });
   });
   return out;
@@ -431,7 +438,7 @@ function decode2(text, opaque = userMembers) {
       i = member(text, i, { name: (s, e) => name = JSON.parse(text.slice(s, e)) });
       if (opaque.has(name)) {
         i = skipSpace(text, i);
-        const end2 = walk(text, i, skipper);
+        const end2 = walk(text, i, skipper, Infinity);
         result = text.startsWith("null", i) ? null : new Json(text.slice(i, end2));
         i = end2;
       } else i = read5(i);
@@ -527,13 +534,21 @@ async function once(method, path2, { body, headers, signal: signal2, raw }) {
   notePosition(res.headers.get("Ao-Position"));
   if (res.status === 401 && before === logins) login();
   if (!res.ok) throw refuse(res, text);
-  return { status: res.status, headers: res.headers, text, data: raw || text === "" ? void 0 : read2(text), response: res };
+  return { status: res.status, headers: res.headers, text, data: raw || text === "" ? void 0 : answerOf(res, text), response: res };
 }
 function requestHeaders(method, body, more) {
   const h2 = { Accept: "application/json", "X-Requested-With": "ao", ...more };
   if (body !== void 0) h2["Content-Type"] = "application/json";
   if (method === "GET" && seen) h2["Ao-Position"] = String(seen);
   return h2;
+}
+function answerOf(res, text) {
+  if (!/json/.test(res.headers.get("Content-Type") ?? "")) return text;
+  try {
+    return decode2(text);
+  } catch (err) {
+    throw new ApiError(res.status, "unreadable", `The coordinator's answer cannot be read: ${err.message}`);
+  }
 }
 function read2(text) {
   try {
@@ -589,6 +604,11 @@ function withQuery(path2, values = {}) {
 async function send(method, path2, body, options2) {
   const text = body instanceof Json ? body.text : body;
   return (await request(method, path2, { ...options2, body: text })).data;
+}
+async function judge(path2, body, options2) {
+  const answer2 = await send("POST", path2 + "?report=true", body, options2);
+  if (answer2.error) throw new ApiError(400, answer2.error.error, answer2.error.message, answer2.error);
+  return answer2;
 }
 var seg = encodeURIComponent;
 function newKey() {
@@ -1040,9 +1060,9 @@ function Search({ value, onChange, placeholder, label, delay = 300 }) {
     timer.current = setTimeout(() => say(t), delay);
   }} onKeyDown=${(e) => e.key === "Enter" && say(e.currentTarget.value)} /></div>`;
 }
-function Details({ summary, open = false, children: children2, class: c = "" }) {
+function Details({ summary: summary2, open = false, children: children2, class: c = "" }) {
   const [shown2, setShown] = useState(open);
-  return html`<details class=${c} open=${shown2} onToggle=${(e) => setShown(e.currentTarget.open)}><summary><${Icon} name="chevron" />${summary}</summary>${shown2 && html`<div class="inside">${children2}</div>`}</details>`;
+  return html`<details class=${c} open=${shown2} onToggle=${(e) => setShown(e.currentTarget.open)}><summary><${Icon} name="chevron" />${summary2}</summary>${shown2 && html`<div class="inside">${children2}</div>`}</details>`;
 }
 function Menu({ label, icon = "more", items, children: children2 }) {
   const ref = useRef();
@@ -1186,7 +1206,7 @@ function JsonView({ value, label = "JSON", bare = false }) {
   const text = value instanceof Json ? value.text : String(value ?? "null");
   const [all, setAll] = useState(false);
   const read5 = useMemo(() => pretty(text), [text]);
-  if (!read5) return html`<div class=${"jsonbox " + (bare ? "bare" : "")}><pre class="json" tabindex="0" aria-label=${label}><${Hostile} text=${text} lines=${true} /></pre><${Copy} text=${text} label=${"Copy " + label} /></div>`;
+  if (!read5.first) return html`${read5.why && html`<p class="row warn"><${Icon} name="warn" />${read5.why}</p>`}<div class=${"jsonbox " + (bare ? "bare" : "")}><pre class="json" tabindex="0" aria-label=${label}><${Hostile} text=${text} lines=${true} /></pre><${Copy} text=${text} label=${"Copy " + label} /></div>`;
   const { first: first2, rest } = read5;
   const part = all ? rest : rest.slice(0, shown);
   return html`<div class=${"jsonbox " + (bare ? "bare" : "")}>
@@ -1195,7 +1215,9 @@ function JsonView({ value, label = "JSON", bare = false }) {
     <${Copy} text=${text} label=${"Copy " + label} /></div>`;
 }
 function pretty(text) {
-  if (text.length > largest || check(text)) return null;
+  if (text.length > largest) return {};
+  const wrong = check(text);
+  if (wrong) return { why: wrong.tooDeep && "It is nested too deeply to be laid out: this is the text as it came." };
   const tokens2 = prettyTokens(text);
   return { first: tokens2.slice(0, coloured), rest: tokens2.slice(coloured).map((t) => t.text).join("") };
 }
@@ -1596,18 +1618,18 @@ var Parser = class {
   push(text) {
     const lines = (this.rest + text).split(/\r\n|\n|\r(?!$)/);
     this.rest = lines.pop();
-    for (const line3 of lines) this.line(line3);
+    for (const line2 of lines) this.line(line2);
   }
-  line(line3) {
+  line(line2) {
     const f = this.fields;
-    if (line3 === "") {
+    if (line2 === "") {
       if (f.data !== null) this.onItem(f.id, f.event || "message", f.data);
       this.fields = { id: "", event: "", data: null };
       return;
     }
-    const colon = line3.indexOf(":");
-    const name = colon < 0 ? line3 : line3.slice(0, colon);
-    const value = colon < 0 ? "" : line3.slice(colon + 1).replace(/^ /, "");
+    const colon = line2.indexOf(":");
+    const name = colon < 0 ? line2 : line2.slice(0, colon);
+    const value = colon < 0 ? "" : line2.slice(colon + 1).replace(/^ /, "");
     if (name === "data") f.data = f.data === null ? value : f.data + "\n" + value;
     else if (name === "id" || name === "event") f[name] = value;
   }
@@ -1988,13 +2010,14 @@ function Sum({ of, total, parts: parts4 }) {
 }
 
 // pages/firstminute.js
+var [demo, summary] = ["demo", "demo-summary"];
 var child = (agent, prompt) => `@child ${agent} async_callback ${object([["prompt", quote(prompt)]])}`;
 var script = [
   "@say I am asking four other agents. I continue when they have answered.",
-  child("summarizer", '@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {"wrong":1}'),
-  child("data-extractor", "@sleep 2s\n@say Looking for names\n@sleep 8s"),
-  child("content-writer", "@sleep 5s\n@fail source_unreachable The source does not answer"),
-  child("security-scanner", "@sleep 12s\n@say Scanning the code")
+  child(summary, '@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {"wrong":1}'),
+  child(demo, "@sleep 2s\n@say Looking for names\n@sleep 8s"),
+  child(demo, "@sleep 5s\n@fail source_unreachable The source does not answer"),
+  child(demo, "@sleep 12s\n@say Scanning the code")
 ].join("\n");
 var runBody = (agent, prompt, more = []) => object([["agent_name", quote(agent)], ["prompt", quote(prompt)], ...more]);
 function FirstMinute() {
@@ -2006,18 +2029,25 @@ function FirstMinute() {
     setBusy(true);
     setError(null);
     try {
-      const made = await send("POST", "/runs", runBody("content-writer", script), { headers: { "Idempotency-Key": key.current } });
-      setQuery({ first: made.session_id }, { push: true });
+      const made2 = await send("POST", "/runs", runBody(demo, script), { headers: { "Idempotency-Key": key.current } });
+      setQuery({ first: made2.session_id }, { push: true });
     } catch (err) {
       setError(err);
     }
     setBusy(false);
   };
-  const profile = useResource(async (signal2) => (await get("/runners", {}, { signal: signal2 })).runners.some((r) => r.status === "online" && r.executor_profile === "test"), []);
-  const why = profile.data === false ? "No runner with the profile test is online. It needs no model; scripts/up starts one." : void 0;
+  const missing = useResource((signal2) => session ? "" : missingOf(signal2), [session]);
+  useEvery(2, missing.reload, Boolean(missing.data));
+  const why = missing.data || void 0;
   return html`<${Card} title="The first minute" class="firstminute">
     ${!session ? html`<div class="state"><${Icon} name="tree" /><h2>See it work</h2><p>An agent starts four others. One answer is rejected and corrected, one child fails, and the parent gets a callback from each. It takes about 20 seconds and needs no model.</p>
       <div class="actions"><${Button} kind="primary" icon="play" needs="POST /runs" why=${why} busy=${busy} onClick=${show2}>Show me<//></div>${error && html`<${Problem} error=${error} />`}</div>` : html`<div class="stack"><${Live} session=${session} /><div class="row wrap"><${Proof} kind="primary" /><span class="soft">Reads every record in the log and recounts it, whatever the coordinators remember.</span></div><${Kill} /></div>`}<//>`;
+}
+async function missingOf(signal2) {
+  const [{ runners }, { agents }] = await Promise.all([get("/runners", {}, { signal: signal2 }), get("/agents", { status: "active" }, { signal: signal2 })]);
+  if (!runners.some((r) => r.status === "online" && r.executor_profile === "test")) return "No runner with the profile test is online. It needs no model; scripts/up starts one.";
+  const away = [demo, summary].filter((name) => !agents.some((a) => a.name === name));
+  return away.length > 0 ? `The agents of the demonstration are not here: ${away.join(", ")}. scripts/up has them.` : "";
 }
 var over = (sessions) => sessions.length > 4 && sessions.every((s) => s.runs.every((r) => ["completed", "failed", "stopped"].includes(r.status))) && sessions[0].runs.length > 1;
 function Live({ session }) {
@@ -2038,7 +2068,22 @@ function Live({ session }) {
       <span class="faint"><${Took} from=${r.started_at} to=${r.completed_at} running=${Boolean(r.started_at)} /></span>
       ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
 }
-var line = "bin/worker -x test --profiles-dir worker/profiles & sleep 12; kill -9 $!";
+var loopback = /^(?:127\.0\.0\.1|localhost|\[::1\])$/;
+var keys = ["AO_NATS_USERS", "AO_NATS_CREDS", "AO_NATS_CA", "AO_NATS_CERT"];
+function lineOf(settings) {
+  const value = (name) => settings.find((s) => s.name === name)?.value ?? "";
+  const url = value("AO_NATS_URL") === "embed" ? "nats://" + value("AO_NATS_LISTEN") : value("AO_NATS_URL");
+  const [, host, port] = /^nats:\/\/(.+):(\d+)$/.exec(url) ?? [];
+  if (!loopback.test(location.hostname) || !loopback.test(host) || keys.some((name) => !["", "unset"].includes(value(name)))) return void 0;
+  const there = host === "127.0.0.1" && port === "4222" ? "" : ` --nats-url ${shellQuote(url)}`;
+  return `PATH=bin:$PATH ao worker -x test${there} & sleep 12; kill -9 $!`;
+}
+function Line() {
+  const settings = useResource(async (signal2) => may("GET /settings") ? (await get("/settings", {}, { signal: signal2 })).settings : [], []);
+  const line2 = settings.data && lineOf(settings.data);
+  if (!line2) return html`<p class="soft">Start a second worker with the profile test, and kill it with SIGKILL after 12 seconds. Start the runs meanwhile.</p>`;
+  return html`<p class="soft">Run this in another terminal, in the folder of <code>scripts/up</code>: it starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile.</p><${CodeLine} text=${line2} />`;
+}
 function Kill() {
   const [started2, setStarted] = useState(null);
   const [error, setError] = useState(null);
@@ -2047,19 +2092,18 @@ function Kill() {
     setError(null);
     try {
       const since = (/* @__PURE__ */ new Date()).toISOString();
-      const made = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody("content-writer", "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
-      setStarted({ since, ids: new Set(made.map((m) => m.run_id)) });
+      const made2 = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody(demo, "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
+      setStarted({ since, ids: new Set(made2.map((m) => m.run_id)) });
     } catch (err) {
       setError(err);
     }
   };
-  return html`<details class="kill"><summary><${Icon} name="chevron" />Kill a worker yourself</summary><div class="stack">
-    <p class="soft">Run this in another terminal: it starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile. Within one lease (15 s) the other worker takes over the runs of the dead one.</p>
-    <${CodeLine} text=${line} /><div><${Button} icon="play" needs="POST /runs" why=${started2 ? "They have started" : void 0} onClick=${start2}>Start 16 runs<//></div>
-    ${error && html`<${Problem} error=${error} />`}${started2 && html`<${Takeover} ids=${started2.ids} />`}</div></details>`;
+  return html`<${Details} class="kill" summary="Kill a worker yourself"><div class="stack"><${Line} />
+    <p class="soft">Within one lease (15 s) the other worker takes over the runs of the dead one.</p><div><${Button} icon="play" needs="POST /runs" why=${started2 ? "They have started" : void 0} onClick=${start2}>Start 16 runs<//></div>
+    ${error && html`<${Problem} error=${error} />`}${started2 && html`<${Takeover} ids=${started2.ids} />`}</div><//>`;
 }
 function Takeover({ ids: ids2 }) {
-  const runs = useResource(async (signal2) => (await get("/runs", { agent_name: "content-writer", limit: 200 }, { signal: signal2 })).runs.filter((r) => ids2.has(r.run_id)), []);
+  const runs = useResource(async (signal2) => (await get("/runs", { agent_name: demo, limit: 200 }, { signal: signal2 })).runs.filter((r) => ids2.has(r.run_id)), []);
   const rows = runs.data ?? [];
   const open = rows.filter((r) => !["completed", "failed", "stopped"].includes(r.status));
   useEvery(1, runs.reload, rows.length === 0 || open.length > 0);
@@ -2081,7 +2125,7 @@ function Overview() {
   useEvery(2, status.reload);
   const empty = status.data && Object.values(status.data.runs).every((n) => n === 0);
   const first2 = empty || query.value.has("first");
-  const doctor = useDoctor();
+  const doctor = useDoctor(status.data?.runners.online);
   const late = useLate(1e3);
   const ready = late || doctor.data || doctor.error;
   return html`<${Page} title="Overview" actions=${html`<${Proof} kind=${first2 ? "" : "primary"} />`}>
@@ -2090,9 +2134,14 @@ function Overview() {
       <${Loaded} resource=${status} what="The status">${(s) => !empty && html`<${Now} status=${s} points=${points} />`}<//>` : html`<${Loading} />`}
   <//>`;
 }
-function useDoctor() {
+function useDoctor(online) {
   const doctor = useResource((signal2) => may("GET /doctor") ? get("/doctor", {}, { signal: signal2 }) : { checks: [] }, [me.value?.scope]);
   useEvery(60, doctor.reload);
+  const before = useRef();
+  useEffect(() => {
+    if (before.current !== void 0 && before.current !== online) doctor.reload();
+    before.current = online;
+  }, [online]);
   return doctor;
 }
 function useLate(after) {
@@ -2143,8 +2192,8 @@ function Curve({ values }) {
   if (values.length < 4) return html`<span class="faint">counting…</span>`;
   const most3 = Math.max(1, ...values), w = 120, h2 = 20;
   const x = (i) => w * i / (kept - 2) + w - w * (values.length - 1) / (kept - 2);
-  const line3 = values.map((v, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${(h2 - 1 - v / most3 * (h2 - 3)).toFixed(1)}`).join("");
-  return html`<svg class="curve" viewBox=${`0 0 ${w} ${h2}`} width=${w} height=${h2} aria-hidden="true"><path d=${line3} fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round" /></svg>`;
+  const line2 = values.map((v, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${(h2 - 1 - v / most3 * (h2 - 3)).toFixed(1)}`).join("");
+  return html`<svg class="curve" viewBox=${`0 0 ${w} ${h2}`} width=${w} height=${h2} aria-hidden="true"><path d=${line2} fill="none" stroke="currentColor" stroke-width="1.5" stroke-linejoin="round" /></svg>`;
 }
 function Queues({ status: s }) {
   const rows = s.queues.slice(0, 12);
@@ -2272,7 +2321,7 @@ async function byOne(action, onProgress) {
 var pageSize = 200;
 var enough = 50;
 var spans = { "15m": 900, "1h": 3600, "24h": 86400, "7d": 604800 };
-var filterNames = ["status", "agent_name", "session_id", "parent_session_id", "runner_id", "retry_of", "q"];
+var filterNames = ["status", "agent_name", "session_id", "parent_session_id", "runner_id", "retry_of", "agent_hash", "q"];
 function filtersOf(q) {
   const f = {};
   for (const name of filterNames) if (q.get(name)) f[name] = q.get(name);
@@ -2302,7 +2351,7 @@ function Filters({ q, filters, folded }) {
   };
   const names3 = agents.data ?? [];
   const agent = q.get("agent_name") ?? "";
-  const other = ["session_id", "parent_session_id", "runner_id", "retry_of", "created_after"].filter((n) => q.get(n));
+  const other = ["session_id", "parent_session_id", "runner_id", "retry_of", "agent_hash", "created_after"].filter((n) => q.get(n));
   return html`<div class="filters" role="search" aria-label="Filters of runs">
     <${Search} value=${q.get("q")} placeholder="Id, agent, error, prompt" label="Search runs" onChange=${(text) => setQuery({ q: text })} />
     <div class="chips" role="group" aria-label="Status">${statuses.map((s) => html`<button type="button" class="chip" aria-pressed=${chosen.has(s)} onClick=${() => toggle(s)}><${Dot} status=${s} />${s}</button>`)}</div>
@@ -2329,10 +2378,13 @@ function Export({ filters }) {
   };
   return html`<${Menu} label="Export matching runs" items=${[{ label: "As CSV", icon: "download", run: () => run("csv") }, { label: "As JSON, one run per line", icon: "download", run: () => run("ndjson") }]}><${Icon} name="download" />${busy ? "Exporting…" : "Export"}<//>`;
 }
+var made = (run) => Date.parse(run.created_at);
 function useRuns(asked, paused) {
   const [state, setState] = useState({ rows: [], loading: true });
   const store2 = useRef({ byId: /* @__PURE__ */ new Map(), order: [], listed: /* @__PURE__ */ new Set(), fresh: /* @__PURE__ */ new Map(), cursor: "", loading: false, gone: new AbortController() }).current;
-  const show2 = (more) => setState((s) => ({ ...s, rows: store2.order.map((id) => store2.byId.get(id)), fresh: store2.fresh.size, ...more }));
+  const show2 = (more) => setState((s) => ({ ...s, rows: store2.order.map((id) => store2.byId.get(id)), fresh: store2.fresh.size, newest: [...store2.fresh.values()].every(isNewest), ...more }));
+  const isNewest = (r) => store2.order.length === 0 || made(r) >= made(store2.byId.get(store2.order[0]));
+  const comesLater = (r) => store2.cursor && store2.order.length > 0 && made(r) < made(store2.byId.get(store2.order.at(-1)));
   const load8 = async (again) => {
     if (store2.loading) return;
     store2.loading = true;
@@ -2361,16 +2413,22 @@ function useRuns(asked, paused) {
       store2.listed.add(r.run_id);
       store2.order.push(r.run_id);
     }
+    store2.fresh.delete(r.run_id);
     store2.byId.set(r.run_id, newer(store2.byId.get(r.run_id), r));
   };
   const reload = () => store2.loading ? store2.again = true : load8(true);
   const admit = () => {
-    const ids2 = [...store2.fresh.keys()].sort().reverse();
-    for (const id of ids2) {
-      store2.byId.set(id, store2.fresh.get(id));
+    const waiting2 = [...store2.fresh.values()].sort((a, b) => made(a) - made(b));
+    const order2 = [];
+    for (const id of store2.order.toReversed()) {
+      while (waiting2.length > 0 && made(waiting2[0]) < made(store2.byId.get(id))) order2.push(waiting2.shift().run_id);
+      order2.push(id);
+    }
+    for (const [id, r] of store2.fresh) {
+      store2.byId.set(id, r);
       store2.listed.add(id);
     }
-    store2.order = [...ids2, ...store2.order];
+    store2.order = [...order2, ...waiting2.map((r) => r.run_id)].reverse();
     store2.fresh = /* @__PURE__ */ new Map();
     show2();
   };
@@ -2378,7 +2436,7 @@ function useRuns(asked, paused) {
     for (const r of runs) {
       const known = store2.listed.has(r.run_id) && store2.byId.get(r.run_id);
       if (known) store2.byId.set(r.run_id, newer(known, r));
-      else if (selects(asked.status, r) && !(asked.roots && r.parent_session_id)) store2.fresh.set(r.run_id, newer(store2.fresh.get(r.run_id), r));
+      else if (selects(asked.status, r) && !(asked.roots && r.parent_session_id) && !comesLater(r)) store2.fresh.set(r.run_id, newer(store2.fresh.get(r.run_id), r));
       else store2.fresh.delete(r.run_id);
     }
     show2();
@@ -2406,6 +2464,7 @@ function useRuns(asked, paused) {
       }
     },
     onGap: reload,
+    onState: (live) => live === "live" && show2({ streamError: void 0 }),
     onError: (error) => show2({ streamError: error })
   }, state.from);
   return { ...state, loadMore: () => state.more && load8(), reload, admit };
@@ -2435,7 +2494,7 @@ function List({ filters, asked, folded, paused }) {
   return html`<div ref=${box} class="runs">
     <div class="listbar">
       <span class="soft">${n === void 0 ? plural(runs.rows.length, "run") + (runs.more ? " or more" : "") : `${total.data.exact === false ? "about " : ""}${plural(n, "run")}`}${folded && ", not counting children"}${runs.searching && html` <span role="status">· searching…</span>`}</span>
-      <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, "new run", "new runs")}<//>`}
+      <span class="grow">${runs.fresh > 0 && html`<${Button} small=${true} kind="primary" icon="up" onClick=${() => (admit(), runs.newest && box.current.closest("[data-scroller]").scrollTo({ top: 0 }))}>${plural(runs.fresh, runs.newest ? "new run" : "more run")}<//>`}
         ${runs.missed && html`<${Button} small=${true} icon="retry" onClick=${runs.reload}>Many runs changed: reload<//>`}
         ${runs.streamError && html`<span class="warn"><${Icon} name="warn" /><${Text} text=${runs.streamError.message} /></span>`}</span>
       <${Button} small=${true} icon=${paused ? "play" : "pause"} onClick=${() => setQuery({ live: paused ? null : "off" })}>${paused ? "Resume" : "Pause"}<//>
@@ -2548,7 +2607,11 @@ function useEvents(session, onChange, onOpen) {
           if (items.some((i) => i.event !== "event" && i.event !== "init")) change();
         },
         onGap: () => (reader.read(), change()),
-        onState: (live) => live === "live" || live === "polling" ? open() : notOpen(),
+        onState: (live) => {
+          const on = live === "live" || live === "polling";
+          if (on) setState((s) => ({ ...s, error: void 0 }));
+          on ? open() : notOpen();
+        },
         onError: (error) => setState((s) => ({ ...s, error }))
       });
     });
@@ -2733,16 +2796,16 @@ var anchor = (e) => `${e.run_id}-${e.n}`;
 var Assistant = ({ text, event, at }) => html`<header><${Icon} name="agents" /><b>Agent</b>${event.truncated && html`<${Cut} event=${event} />`}<span class="grow"></span><${Copy} text=${text} label="Copy the message" />${at}</header><${Answer} text=${text} />`;
 function Answer({ text }) {
   const t = text.trim();
-  if (/^[[{]/.test(t) && !check(t)) return html`<${JsonView} value=${t} label="the message" />`;
+  if (/^[[{]/.test(t) && (check(t)?.tooDeep ?? true)) return html`<${JsonView} value=${t} label="the message" />`;
   return html`<${Markdown} text=${text} />`;
 }
 var User = ({ text, at }) => html`<header><${Icon} name="sessions" /><b>Input</b><span class="grow"></span><${Copy} text=${text} label="Copy the input" />${at}</header><div class="said"><${Hostile} text=${text} lines=${true} /></div>`;
 var Note = ({ text, at }) => html`<header><${Icon} name="info" /><b>System</b><span class="grow"></span>${at}</header><div class="said soft"><${Hostile} text=${text} lines=${true} /></div>`;
 function Tool({ name, input, output, failure, end, event, at }) {
   const took = end && end !== event ? ms(end.timestamp) - ms(event.timestamp) : void 0;
-  const summary = html`<span class="toolname"><${Icon} name="tool" /><code><${Hostile} text=${name} /></code></span><span class="cut grow"><${JsonLine} value=${input ?? ""} /></span>
+  const summary2 = html`<span class="toolname"><${Icon} name="tool" /><code><${Hostile} text=${name} /></code></span><span class="cut grow"><${JsonLine} value=${input ?? ""} /></span>
     ${failure ? html`<${Badge} kind="bad">failed<//>` : end ? took !== void 0 && html`<span class="faint num">${duration(took)}</span>` : html`<${Status} status="running" label="running" />`}`;
-  return html`${at}<${Details} class="tool" summary=${summary}>
+  return html`${at}<${Details} class="tool" summary=${summary2}>
     <h4>Input</h4>${input ? html`<${JsonView} value=${input} label="input" />` : html`<p class="none">none</p>`}
     ${end && html`<h4>Output</h4>`}${failure && html`<p class="bad"><${Hostile} text=${typeof failure === "string" ? failure : failure.message ?? "failed"} lines=${true} /></p>`}
     ${output && !output.isNull && html`<${Value} value=${output} label="output" />`}${(end ?? event).truncated && html`<${Head} event=${end ?? event} /><${Cut} event=${end ?? event} />`}
@@ -2768,6 +2831,9 @@ function Verdict({ check: v }) {
     ${v.retry_count > 0 && html`<${Badge} kind="warn">asked again ${v.retry_count === 1 ? "once" : v.retry_count + " times"}<//>`}${v.candidates > 1 && html`<${Badge}>${v.candidates} candidates<//>`}`;
 }
 function Outcome({ result }) {
+  return html`<${Given2} result=${result} />${result.note && html`<p class="faint"><${Text} text=${result.note} /></p>`}`;
+}
+function Given2({ result }) {
   if (result.truncated) return html`<${Whole} result=${{ ...result, truncated: false }} /><${Cut} event=${result} />`;
   return html`<${Whole} result=${result} />`;
 }
@@ -2784,7 +2850,7 @@ function Usage({ usage }) {
   return html`<span class="usage"><span class="num">${parts4.length > 0 ? parts4.join(" · ") + " tokens" : ""}${usage.cost !== void 0 && html`${parts4.length > 0 && " · "}$${usage.cost.toFixed(4)}`}</span>${usage.model && html` <span class="faint"><${Text} text=${usage.model} /></span>`}</span>`;
 }
 var Facts2 = ({ facts, at }) => html`${at}<${Details} class="tool" summary=${html`<span class="toolname"><${Icon} name="info" />Usage</span><span class="cut grow"><${JsonLine} value=${facts ?? ""} /></span>`}><${JsonView} value=${facts} label="usage" /><//>`;
-var line2 = (icon, text) => ({ at, event }) => html`<p class="moment"><${Icon} name=${icon} /><span class="what">${typeof text === "function" ? text(event) : text}</span>${at}</p>`;
+var line = (icon, text) => ({ at, event }) => html`<p class="moment"><${Icon} name=${icon} /><span class="what">${typeof text === "function" ? text(event) : text}</span>${at}</p>`;
 var failed = (e) => html`<span class="bad">Failed: <code><${Hostile} text=${e.error?.error} /></code> <${Text} text=${e.error?.message} /></span>`;
 var started = (e) => html`${e.attempt > 1 ? `Attempt ${e.attempt} started` : "Started"}${e.runner_id && html` on <${Id} id=${e.runner_id} copy=${false} />`}`;
 var Other = ({ event, at }) => html`<p class="moment"><${Icon} name="info" /><${Hostile} text=${event.event_type} /><span class="grow"></span>${at}</p>`;
@@ -2796,10 +2862,10 @@ var views = {
   rejection: Rejection,
   result: Result,
   usage: Facts2,
-  run_start: line2("play", started),
-  run_completed: line2("check", "Completed"),
-  run_failed: line2("cross", failed),
-  run_stopped: line2("stop", "Stopped")
+  run_start: line("play", started),
+  run_completed: line("check", "Completed"),
+  run_failed: line("cross", failed),
+  run_stopped: line("stop", "Stopped")
 };
 
 // pages/run_story.js
@@ -2912,9 +2978,9 @@ function Actions({ run, reload }) {
     reload();
   };
   const again = async () => {
-    const made = await retryRun(run.run_id, key);
-    toast("Started again", { kind: "good" });
-    navigate("/ui/runs/" + seg(made.run_id));
+    const made2 = await retryRun(run.run_id, key);
+    toast(made2.agent_changed ? "Started again with the agent as it is now: it has changed since" : "Started again", { kind: "good" });
+    navigate("/ui/runs/" + seg(made2.run_id));
   };
   const close = () => setAsking(null);
   return html`<${Button} icon="sessions" href=${"/ui/sessions/" + seg(run.session_id)}>Session<//><${Button} icon="tree" href=${`/ui/sessions/${seg(run.session_id)}/tree`}>Tree<//>
@@ -2986,6 +3052,7 @@ function About2({ run, events }) {
     ["Id", html`<${Id} id=${run.run_id} />`],
     ["Session", html`<${Id} id=${run.session_id} href=${"/ui/sessions/" + seg(run.session_id)} />`],
     ["Agent", html`<a href=${"/ui/agents/" + seg(run.agent_name)}><${Text} text=${run.agent_name} /></a>`],
+    ["Definition", run.agent_hash ? html`<a href=${`/runs/${seg(run.run_id)}/definition`} target="_blank" title="The agent as this run was accepted with"><code>${run.agent_hash}</code></a> <a href=${"/ui/runs?agent_hash=" + seg(run.agent_hash)}>its runs</a>` : null],
     ["Type", run.type === "resume_session" ? "a turn of an existing session" : "starts a session"],
     ["Mode", run.mode],
     ["Attempt", html`${run.attempt}${run.max_attempts > 1 && ` of ${run.max_attempts}`}`],
@@ -3265,7 +3332,7 @@ function Resume({ session, runs, reload }) {
   return html`<form class="resume" onSubmit=${(e) => (e.preventDefault(), go())}>
     <label class="offscreen" for="resume">Continue this session</label>
     <textarea id="resume" rows="3" placeholder=${why ?? "Continue this session: what should the agent do next?"} value=${text} disabled=${Boolean(why)}
-      onInput=${(e) => setText(e.currentTarget.value)} onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && go()}></textarea>
+      onInput=${(e) => (setText(e.currentTarget.value), setError(null))} onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && go()}></textarea>
     <div class="row"><span class="faint grow">${waits > 0 ? `${plural(waits, "turn")} ${waits === 1 ? "is" : "are"} in progress; yours comes next` : "Ctrl + Enter to send"}</span><${Button} type="submit" kind="primary" needs="POST /runs" why=${why} busy=${busy} disabled=${!text.trim()}>Send<//></div>
     ${error && html`<${Problem} error=${error} />`}</form>`;
 }
@@ -3652,8 +3719,8 @@ async function create(box, { text, latest, keywords: keywords2, readOnly, placeh
       if (next3 === view.state.doc.toString()) return;
       view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: next3 }, annotations: outside(cm).of(true) });
     },
-    go(line3, column) {
-      view.dispatch({ selection: { anchor: offset(view.state.doc, line3, column) }, scrollIntoView: true });
+    go(line2, column) {
+      view.dispatch({ selection: { anchor: offset(view.state.doc, line2, column) }, scrollIntoView: true });
       view.focus();
     },
     invalid: (wrong) => view.dispatch({ effects: asked.reconfigure(shown2(wrong)) }),
@@ -3703,13 +3770,13 @@ function leaving(cm) {
     cm.EditorView.updateListener.of((u) => u.docChanged && u.view.setTabFocusMode(false))
   ];
 }
-async function lint(view, { judge: judge2, errors }) {
+async function lint(view, { judge: judge3, errors }) {
   const doc = view.state.doc;
   const text = doc.toString();
   let found2 = syntaxErrors(text);
-  if (found2.length === 0 && text.trim() !== "" && judge2) {
+  if (found2.length === 0 && text.trim() !== "" && judge3) {
     try {
-      found2 = await judge2(text);
+      found2 = await judge3(text);
     } catch (err) {
       if (view.state.doc !== doc) return [];
       found2 = [];
@@ -3724,8 +3791,8 @@ async function lint(view, { judge: judge2, errors }) {
     return { from, to: Math.max(from, Math.min(doc.length, wordEnd(text, from))), severity: "error", message: e.path ? `${e.path}: ${e.message}` : e.message };
   });
 }
-function offset(doc, line3 = 1, column = 1) {
-  const at = doc.line(Math.min(Math.max(1, line3 || 1), doc.lines));
+function offset(doc, line2 = 1, column = 1) {
+  const at = doc.line(Math.min(Math.max(1, line2 || 1), doc.lines));
   return Math.min(at.to, at.from + Math.max(0, (column || 1) - 1));
 }
 function wordEnd(text, from) {
@@ -3773,7 +3840,7 @@ var look = (cm) => cm.EditorView.theme({
 });
 
 // lib/editor.js
-function Editor({ label, value, onChange, judge: judge2, onErrors, keywords: keywords2, readOnly = false, small: small2 = false, control = {}, tools, placeholder }) {
+function Editor({ label, value, onChange, judge: judge3, onErrors, keywords: keywords2, readOnly = false, small: small2 = false, control = {}, tools, placeholder }) {
   const [errors, setErrors] = useState([]);
   const holder = useRef();
   const view = useRef(null);
@@ -3783,7 +3850,7 @@ function Editor({ label, value, onChange, judge: judge2, onErrors, keywords: key
   const latest = useRef({});
   latest.current = {
     change: (text) => onChange?.(text),
-    judge: judge2,
+    judge: judge3,
     errors: (list2) => (setErrors(list2), onErrors?.(list2))
   };
   useEffect(() => {
@@ -3824,7 +3891,7 @@ function syntaxErrors(text) {
 }
 
 // lib/agents.js
-var answered = /* @__PURE__ */ new Set(["created_at", "modified_at", "runner_id", "runners", "origin", "path", "editable", "reason", "command", "drafts"]);
+var answered = /* @__PURE__ */ new Set(["created_at", "modified_at", "runner_id", "runners", "origin", "path", "editable", "reason", "command", "drafts", "unused_file"]);
 async function loadAgent(name, signal2) {
   const { data, text, headers } = await request("GET", "/agents/" + seg(name), { signal: signal2 });
   return { ...data, text, etag: headers.get("ETag") };
@@ -3927,6 +3994,12 @@ function Act({ kind, agent, text, changes, onClose, done }) {
     return html`<${Confirm} title="Delete this agent?" verb=${"Delete " + agent.name} kind="danger" needs="DELETE /agents/:name" run=${run2} onClose=${onClose}>
       <p>The definition of <strong><${Hostile} text=${agent.name} /></strong> and its drafts are deleted. Accepted runs keep their copy and continue.</p><//>`;
   }
+  if (kind === "reset") {
+    const headers = agent.etag ? { "If-Match": agent.etag } : {};
+    const run2 = async () => (await request("POST", to + "/reset", { headers }), finish(`${agent.name} is as in its file`));
+    return html`<${Confirm} title="Take the agent's file?" verb=${"Reset " + agent.name} kind="danger" needs="POST /agents/:name/reset" run=${run2} onClose=${onClose}>
+      <p>What was edited here is replaced by <code><${Hostile} text=${agent.unused_file.path} /></code>. From then on, changes of that file take effect again. Drafts and accepted runs stay as they are.</p><//>`;
+  }
   const on = kind === "activate";
   const run = async () => (await send("PATCH", to, object([["status", quote(on ? "active" : "inactive")]])), finish(`${agent.name} is ${on ? "active" : "inactive"}`));
   return html`<${Confirm} title=${on ? "Activate this agent?" : "Deactivate this agent?"} verb=${(on ? "Activate " : "Deactivate ") + agent.name} needs="PATCH /agents/:name" run=${run} onClose=${onClose}>
@@ -3943,6 +4016,7 @@ function Create({ from, text, changes, onClose }) {
     e?.preventDefault();
     if (!name || bad || busy) return;
     setBusy(true);
+    setError(null);
     try {
       if (from) await copyAgent(text ?? (await loadAgent(from.name)).text, name, changes);
       else await send("POST", "/agents", object([["name", quote(name)], ["description", quote(about2)], ["type", quote("autonomous")]]));
@@ -4067,6 +4141,7 @@ function useDraft(name, side, first2) {
   return {
     state,
     theirs,
+    safe: () => b.wanted !== "" && b.wanted === b.saved,
     keep(text) {
       b.wanted = text;
       clearTimeout(b.timer);
@@ -4084,6 +4159,16 @@ async function put2(name, side, text, etag) {
   return null;
 }
 
+// pages/agent/unused.js
+function Unused({ agent, dirty, act }) {
+  const file = agent.unused_file;
+  if (!file) return null;
+  const why = noChange(agent) ?? (dirty ? "Save or discard the changes first" : void 0);
+  return html`<div class=${"banner " + (file.changed ? "warn" : "")}><${Icon} name=${file.changed ? "warn" : "info"} /><div class="grow">
+      <strong>${file.changed ? "Its file has changed, to no effect." : "Its file is not used."}</strong> The agent was edited here, so changes of <code><${Hostile} text=${file.path} /></code> have no effect.</div>
+    <${Button} small=${true} needs="POST /agents/:name/reset" why=${why} onClick=${() => act({ kind: "reset" })}>Take the file<//></div>`;
+}
+
 // pages/agent/definition.js
 function useDefinition(agent, drafts) {
   const fixed = noChange(agent) ?? refusal("PATCH /agents/:name");
@@ -4097,6 +4182,7 @@ function useDefinition(agent, drafts) {
     const text = changes[name] ?? original.get(name);
     return text === "null" ? void 0 : text;
   };
+  const sides = { parameters_schema: input, output_schema: output };
   return {
     agent,
     fixed,
@@ -4105,6 +4191,7 @@ function useDefinition(agent, drafts) {
     input,
     output,
     value,
+    kept: Object.keys(changes).every((name) => sides[name]?.kept.safe()),
     original: (name) => original.get(name),
     text: () => changed(agent.text, changes),
     set: (name, text) => setEdits((e) => ({ ...e, [name]: text ?? "null" })),
@@ -4211,11 +4298,12 @@ var NotSaved = class extends Error {
 };
 function useSave(definition, reload, go) {
   const [state, setState] = useState({ busy: false });
+  const now2 = JSON.stringify(definition.changes);
   const attempt = async (etag) => {
     if (state.busy) return;
     setState({ busy: true });
     try {
-      await judge(definition);
+      await judge2(definition);
       await settle(definition, false);
       await patch(definition, etag);
       await settle(definition, true);
@@ -4226,11 +4314,13 @@ function useSave(definition, reload, go) {
       if (error instanceof ApiError && error.status === 412) return setState({ busy: false, conflict: { etag: error.body.etag, text: error.body.current?.text ?? "{}" } });
       if (!(error instanceof ApiError) && !(error instanceof NotSaved)) console.error(error);
       if (error.tab ?? tabOf(error)) go(error.tab ?? tabOf(error));
-      setState({ busy: false, error });
+      setState({ busy: false, error, of: now2 });
     }
   };
   return {
     ...state,
+    error: state.of === now2 ? state.error : void 0,
+    // of another text nothing is known
     run: () => attempt(definition.agent.etag),
     force: () => attempt(state.conflict.etag),
     leave: () => (setState({ busy: false }), definition.discard(), reload()),
@@ -4243,7 +4333,7 @@ function sentence({ agent, input, output }) {
   const empty = [input.empty && !input.was && "input", output.empty && !output.was && "output"].filter(Boolean);
   return empty.length ? `Saved. The ${empty.join(" and ")} editor is empty: no custom schema is active` : `${agent.name} is saved`;
 }
-async function judge({ input, output, broken, changes }) {
+async function judge2({ input, output, broken, changes }) {
   if (input.empty && input.was) throw new NotSaved("input", "The editor is empty. Turn “Custom input schema” off to remove the schema, or define one.");
   if (output.empty && output.was) throw new NotSaved("output", "The editor is empty. Choose “None” to remove the schema, or define one.");
   const bad = broken();
@@ -4286,7 +4376,7 @@ var stringAt = (definition, name) => {
   const text = definition.value(name);
   return text === void 0 ? "" : stringOf(read4(text)) ?? text;
 };
-function Line({ definition, name, label, hint, lines = false, empty = "null" }) {
+function Line2({ definition, name, label, hint, lines = false, empty = "null" }) {
   const value = stringAt(definition, name);
   const input = (e) => definition.set(name, e.currentTarget.value === "" ? empty : quote(e.currentTarget.value));
   const props = { value, readonly: Boolean(definition.fixed), onInput: input, spellcheck: lines };
@@ -4330,15 +4420,15 @@ function General({ definition, agent }) {
   const procedural = agent.type === "procedural";
   return html`<div class="grid">
     <${Card} title="About"><div class="stack">
-      <${Line} definition=${definition} name="description" label="Description" lines=${true} empty='""' hint="For people, and for agents that choose which agent to ask." />
+      <${Line2} definition=${definition} name="description" label="Description" lines=${true} empty='""' hint="For people, and for agents that choose which agent to ask." />
       <${Words} label="Tags" hint="Some runners only take agents that share one of their tags. Separate with commas." fixed=${definition.fixed} value=${definition.value("tags")} onChange=${(t) => definition.set("tags", t)} />
       ${agent.command && html`<${Field} label="Command" hint="The program that the runner starts.">${(c) => html`<input type="text" readonly value=${agent.command} ...${c} />`}<//>`}</div><//>
     <${Card} title="How it runs"><div class="stack">
-      ${!procedural && html`<${Line} definition=${definition} name="model" label="Model" hint="If the profile allows it. Default: the profile's model." />
+      ${!procedural && html`<${Line2} definition=${definition} name="model" label="Model" hint="If the profile allows it. Default: the profile's model." />
         <${Digits} definition=${definition} name="max_turns" label="Model turns in one run" hint="Limited by the profile." />`}
       <${Digits} definition=${definition} name="timeout_seconds" label="Time limit" unit="seconds" hint=${`The upper limit for every run. Default: ${procedural ? 300 : 3600}.`} />
       <${Digits} definition=${definition} name="max_attempts" label="Attempts" hint="How many attempts a run has when they fail or are lost. Default: 1." /></div><//>
-    <${Card} title="Where it runs"><div class="stack"><${Line} definition=${definition} name="executor_profile" label="Executor profile" hint="The executor profile its runs need." />
+    <${Card} title="Where it runs"><div class="stack"><${Line2} definition=${definition} name="executor_profile" label="Executor profile" hint="The executor profile its runs need." />
       <${Demands} value=${definition.value("demands")} fixed=${definition.fixed} onChange=${(t) => definition.set("demands", t)} /></div><//>
   </div>`;
 }
@@ -4394,7 +4484,7 @@ function Side2({ side, fixed, label, off }) {
     ${!fixed && side.drafted && html`<p class="row wrap faint">${side.was ? "This text is a draft; another schema is active." : "This text is a draft until it is saved."}
       ${side.was && html`<${Button} small=${true} kind="plain" onClick=${side.reset}>Revert to the active schema<//>`}</p>`}`;
 }
-var saying = { saving: "Saving the draft…", saved: "Draft saved", failed: "The draft could not be saved" };
+var saying = { saving: "Keeping the draft…", saved: "Kept as a draft", failed: "The draft could not be kept" };
 var Saved = ({ kept: kept2 }) => html`<span class=${kept2.state === "failed" ? "bad" : "faint"} role="status">${saying[kept2.state] ?? ""}</span>`;
 function Others({ side }) {
   if (side.kept.state !== "other") return null;
@@ -4777,7 +4867,7 @@ function usePreview(definition, on) {
       running.current?.abort();
       const mine = running.current = new AbortController();
       try {
-        const data = await send("POST", "/agents/preview", text.slice(0, -1) + `,"parameters":${given2}}`, { signal: mine.signal });
+        const data = await judge("/agents/preview", text.slice(0, -1) + `,"parameters":${given2}}`, { signal: mine.signal });
         if (!mine.signal.aborted) setState({ data });
       } catch (error2) {
         if (!mine.signal.aborted) setState((s) => ({ ...s, error: error2 instanceof ApiError ? error2 : new Error(String(error2)) }));
@@ -4845,10 +4935,10 @@ function Edited({ agent, drafts, crumbs, reload }) {
   const go = (id) => setQuery({ tab: id === "general" ? null : id }, { push: true });
   const save2 = useSave(definition, reload, go);
   const preview = usePreview(definition, ["input", "prompt", "runners"].includes(tab));
-  const dirty = useRef(false);
-  dirty.current = definition.dirty;
-  useEffect(() => guard(() => dirty.current && "You have unsaved changes. Leave the page?"), []);
-  const done = (kind) => kind === "delete" ? (dirty.current = false, navigate(path(["agents"]))) : reload();
+  const lost = useRef(false);
+  lost.current = definition.dirty && !definition.kept;
+  useEffect(() => guard(() => lost.current && "You have unsaved changes. Leave the page?"), []);
+  const done = (kind) => kind === "delete" ? (lost.current = false, navigate(path(["agents"]))) : reload();
   const Part = tabs2.find((t) => t.id === tab)?.part ?? General;
   const shown2 = tabs2.map((t) => ({ id: t.id, label: t.label, badge: t.badge?.(definition) }));
   return html`<${Page} title=${agent.name} crumbs=${crumbs} heading=${html`<${Hostile} text=${agent.name} /><${Status} status=${agent.status} />`}
@@ -4871,7 +4961,7 @@ var tabs2 = [
   { id: "json", label: "JSON", part: JsonTab }
 ];
 function Actions4({ definition, save: save2, act }) {
-  const { agent, dirty, fixed } = definition;
+  const { agent, dirty, kept: kept2, fixed } = definition;
   const on = agent.status === "active";
   const patch2 = "PATCH /agents/:name";
   const items = [
@@ -4879,7 +4969,7 @@ function Actions4({ definition, save: save2, act }) {
     { label: on ? "Deactivate" : "Activate", icon: on ? "pause" : "play", needs: patch2, why: fixed ?? (dirty ? "Save or discard the changes first" : void 0), run: () => act({ kind: on ? "deactivate" : "activate" }) },
     { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /agents/:name", why: fixed, run: () => act({ kind: "delete" }) }
   ];
-  return html`${dirty && html`<${Badge} kind="warn">unsaved<//><${Button} onClick=${definition.discard}>Discard<//>`}
+  return html`${dirty && html`<${Badge} kind="warn">${kept2 ? "kept as a draft" : "unsaved"}<//><${Button} onClick=${definition.discard}>Discard<//>`}
     <${Button} kind="primary" needs=${patch2} why=${fixed ?? (dirty ? void 0 : "There are no changes to save")} busy=${save2.busy} onClick=${save2.run}>Save<//>
     <${Button} icon="play" needs="POST /runs" why=${on ? void 0 : "It is inactive"} href=${path(["new"], { agent: agent.name })}>Run<//>
     <${Menu} label="More actions" items=${items} />`;
@@ -4887,7 +4977,8 @@ function Actions4({ definition, save: save2, act }) {
 function About4({ agent, definition, act }) {
   return html`<div class="row wrap"><${Badge}>${agent.type}<//><${Origin} agent=${agent} /><${SchemaBadges} agent=${agent} /></div>
     ${definition.fixed && html`<div class="banner"><${Icon} name="info" /><div class="grow"><strong>Read only.</strong> <${Hostile} text=${definition.fixed} /></div>
-      <${Button} small=${true} icon="copy" needs="POST /agents" why=${noCopy(agent)} onClick=${() => act({ kind: "copy" })}>Save as a copy<//></div>`}`;
+      <${Button} small=${true} icon="copy" needs="POST /agents" why=${noCopy(agent)} onClick=${() => act({ kind: "copy" })}>Save as a copy<//></div>`}
+    <${Unused} agent=${agent} dirty=${definition.dirty} act=${act} />`;
 }
 
 // pages/schemas/playground.js
@@ -4957,15 +5048,17 @@ function All() {
     <${Loaded} resource=${resource} what="The list of schemas">${(data) => data.schemas.length === 0 ? html`<${Empty} icon="schemas" title="No named schemas yet" text="Create one, then use it as the output schema of agents or of a single run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>` : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns3(setDialog)} />`}<//>
     ${(resource.data || resource.error) && html`<${Card} title="Playground"><${Playground} schema=${null} /><//>`}
     ${dialog?.kind === "new" && html`<${Create2} onClose=${close} />`}
-    ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} users=${dialog.users} onClose=${close} done=${resource.reload} />`}<//>`;
+    ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} onClose=${close} done=${resource.reload} />`}<//>`;
 }
+var users = (s) => [.../* @__PURE__ */ new Set([...s.used_by ?? [], ...s.referred_by ?? []])];
+var inUse = (s) => users(s).length > 0 ? `${plural(users(s).length, "agent")} ${users(s).length === 1 ? "uses" : "use"} it: ${visible(users(s).slice(0, 5).join(", "))}` : void 0;
 var columns3 = (act) => [
   { id: "name", label: "Schema", render: (s) => html`<div class="two"><a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a><span class="faint cut"><${Text} text=${s.description} /></span></div>` },
-  { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${s.used_by ?? []} />` },
+  { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${users(s)} />` },
   { id: "made", label: "Created", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
   { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "60px", end: true, class: "acts", render: (s) => html`<div class="row"><${Menu} label=${`Actions for ${s.name}`} items=${[
     { label: "Open", icon: "edit", run: () => navigate(path(["schemas", s.name])) },
-    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", run: () => act({ kind: "delete", name: s.name, users: s.used_by ?? [] }) }
+    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", why: inUse(s), run: () => act({ kind: "delete", name: s.name }) }
   ]} /></div>` }
 ];
 function Users({ names: names3 }) {
@@ -4977,23 +5070,22 @@ function One({ name }) {
   const [dialog, setDialog] = useState(null);
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;
-  const actions4 = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" onClick=${() => setDialog("delete")}>Delete<//>`;
+  const actions4 = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" why=${inUse(data)} onClick=${() => setDialog("delete")}>Delete<//>`;
   return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions4}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>immutable<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
       <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">created <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
-        <p class="row wrap"><span class="faint">${schema.used_by?.length ? "Used by" : "Used by no agent"}</span>${schema.used_by?.length > 0 && html`<${Users} names=${schema.used_by} />`}</p></div><//>
+        <p class="row wrap"><span class="faint">${users(schema).length ? "Used by" : "Used by no agent"}</span>${users(schema).length > 0 && html`<${Users} names=${users(schema)} />`}</p></div><//>
       <${Card} title="Playground"><${Playground} schema=${schema.schema.pretty()} /><//></div>`}<//>
     ${dialog === "copy" && html`<${Create2} from=${data} onClose=${() => setDialog(null)} />`}
-    ${dialog === "delete" && html`<${Remove} name=${name} users=${data.used_by ?? []} onClose=${() => setDialog(null)} done=${() => navigate(path(["schemas"]))} />`}<//>`;
+    ${dialog === "delete" && html`<${Remove} name=${name} onClose=${() => setDialog(null)} done=${() => navigate(path(["schemas"]))} />`}<//>`;
 }
-function Remove({ name, users, onClose, done }) {
+function Remove({ name, onClose, done }) {
   const run = async () => {
     await request("DELETE", "/schemas/" + seg(name));
     toast(`${name} is deleted`, { kind: "good" });
     done();
   };
   return html`<${Confirm} title="Delete this schema?" verb=${"Delete " + name} kind="danger" needs="DELETE /schemas/:name" run=${run} onClose=${onClose}>
-    <p>Accepted runs keep their copy of <strong><${Hostile} text=${name} /></strong>. New runs that name it are refused.</p>
-    ${users.length > 0 && html`<div class="banner warn"><span>${plural(users.length, "agent")} ${users.length === 1 ? "uses" : "use"} it, so the coordinator refuses to delete it: <${Hostile} text=${users.join(", ")} /></span></div>`}<//>`;
+    <p>Accepted runs keep their copy of <strong><${Hostile} text=${name} /></strong>. New runs that name it are refused.</p><//>`;
 }
 function Create2({ from, onClose }) {
   const [name, setName] = useState(from ? from.name + "-2" : "");
@@ -5133,11 +5225,11 @@ function demandWords(text) {
 }
 
 // pages/newrun/parts.js
-var Line2 = ({ label, hint, value, onInput, optional = true, error, ...rest }) => html`<${Field} label=${label} hint=${hint} optional=${optional} error=${error}>${(c) => html`<input type="text" autocomplete="off" spellcheck=${false} value=${value} onInput=${(e) => onInput(e.currentTarget.value.trim())} ...${rest} ...${c} />`}<//>`;
+var Line3 = ({ label, hint, value, onInput, optional = true, error, ...rest }) => html`<${Field} label=${label} hint=${hint} optional=${optional} error=${error}>${(c) => html`<input type="text" autocomplete="off" spellcheck=${false} value=${value} onInput=${(e) => onInput(e.currentTarget.value.trim())} ...${rest} ...${c} />`}<//>`;
 var Radios = ({ name, legend, value, onChange, options: options2 }) => html`<fieldset class="modes"><legend class="offscreen">${legend}</legend>${options2.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name=${name} value=${id} checked=${value === id} onChange=${() => onChange(id)} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`;
 var SessionCard = ({ order: order2, set }) => html`<${Card} title="Session"><div class="stack">
   <${Radios} name="session" legend="Session" value=${order2.session} onChange=${(session) => set({ session })} options=${[["new", "A new session", "An agent starts with its parameters."], ["resume", "Continue a session", "Another turn: send a prompt, the session remembers the rest."]]} />
-  ${order2.session === "resume" && html`<${Line2} label="Session" optional=${false} hint="ses_…, of an autonomous agent" value=${order2.resume} onInput=${(resume) => set({ resume })} />`}</div><//>`;
+  ${order2.session === "resume" && html`<${Line3} label="Session" optional=${false} hint="ses_…, of an autonomous agent" value=${order2.resume} onInput=${(resume) => set({ resume })} />`}</div><//>`;
 function AgentCard({ agents, known, order: order2, set }) {
   const groups = ["autonomous", "procedural"].map((type) => [type, agents.filter((a) => a.type === type)]).filter(([, list2]) => list2.length);
   const missing = order2.agent && !known;
@@ -5188,13 +5280,13 @@ function Placement({ order: order2, set, run }) {
   const number3 = (text) => text !== "" && !/^\d+$/.test(text) ? `${text} is not a whole number` : void 0;
   const before = run ? "Empty fields stay as they were in the first run." : void 0;
   return html`<${Card} title="How and where"><div class="stack">${before && html`<p class="faint">${before}</p>`}
-    <div class="grid tight"><${Line2} label="Time limit" hint="Seconds; at most the agent's limit" value=${order2.timeout} error=${number3(order2.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
-      <${Line2} label="Attempts" hint="1 to 100" value=${order2.attempts} error=${number3(order2.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
-    <${Details} summary="Which runner">${html`<div class="stack"><${Line2} label="Project folder of the run" hint="An absolute path on the runner" value=${order2.projectDir} onInput=${(projectDir) => set({ projectDir })} /><${Demands} value=${order2.demands === "null" ? void 0 : order2.demands} onChange=${(demands) => set({ demands })} /></div>`}<//>
+    <div class="grid tight"><${Line3} label="Time limit" hint="Seconds; at most the agent's limit" value=${order2.timeout} error=${number3(order2.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
+      <${Line3} label="Attempts" hint="1 to 100" value=${order2.attempts} error=${number3(order2.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
+    <${Details} summary="Which runner">${html`<div class="stack"><${Line3} label="Project folder of the run" hint="An absolute path on the runner" value=${order2.projectDir} onInput=${(projectDir) => set({ projectDir })} /><${Demands} value=${order2.demands === "null" ? void 0 : order2.demands} onChange=${(demands) => set({ demands })} /></div>`}<//>
     <${Details} summary="Mode, parent and callbacks">${html`<div class="stack"><${Radios} name="mode" legend="Mode" value=${order2.mode} onChange=${(mode) => set({ mode })} options=${modes2} />
-      <${Line2} label="Parent session" hint="ses_… that this run belongs to" value=${order2.parent} onInput=${(parent) => set({ parent })} />
-      ${order2.session === "new" && !run && html`<${Line2} label="Session id" hint="ses_ and 1 to 64 letters, digits, _ and -. By default the coordinator makes one" value=${order2.own} onInput=${(own) => set({ own })} />`}
-      <${Line2} label="Callback URL" hint="Gets a webhook when the run ends, if the coordinator allows the host" value=${order2.callback} onInput=${(callback) => set({ callback })} /></div>`}<//></div><//>`;
+      <${Line3} label="Parent session" hint="ses_… that this run belongs to" value=${order2.parent} onInput=${(parent) => set({ parent })} />
+      ${order2.session === "new" && !run && html`<${Line3} label="Session id" hint="ses_ and 1 to 64 letters, digits, _ and -. By default the coordinator makes one" value=${order2.own} onInput=${(own) => set({ own })} />`}
+      <${Line3} label="Callback URL" hint="Gets a webhook when the run ends, if the coordinator allows the host" value=${order2.callback} onInput=${(callback) => set({ callback })} /></div>`}<//></div><//>`;
 }
 
 // pages/newrun/verdict.js
@@ -5207,7 +5299,7 @@ function useVerdict2(body, ready, order2) {
     const mine = running.current = new AbortController();
     let ok, error;
     try {
-      ok = await send("POST", "/runs/validate", text, { signal: mine.signal, patience: 4e3 });
+      ok = await judge("/runs/validate", text, { signal: mine.signal, patience: 4e3 });
     } catch (err) {
       if (mine.signal.aborted || !(err instanceof ApiError)) return;
       error = err;
@@ -5286,8 +5378,8 @@ function Order({ agents, run, first: first2 }) {
     }
   };
   const errors = errorsOf(error, verdict, tried);
-  const keys = (e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented && (e.preventDefault(), start2());
-  return html`<div class="editing neworder" ref=${box} onKeyDown=${keys}><div class="stack">
+  const keys2 = (e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && !e.defaultPrevented && (e.preventDefault(), start2());
+  return html`<div class="editing neworder" ref=${box} onKeyDown=${keys2}><div class="stack">
       ${run ? html`<${Again} run=${run} known=${known} order=${order2} set=${set} />` : html`<${SessionCard} order=${order2} set=${set} />`}
       ${order2.session === "new" && !run && html`<${AgentCard} agents=${agents} known=${known} order=${order2} set=${set} />`}
       <${Parameters} order=${order2} set=${set} schema=${schema} errors=${errors} run=${run} />
@@ -5316,11 +5408,12 @@ function Start({ run, busy, start: start2, wrong, verdict, error, tried, order: 
   const route3 = run ? "POST /runs/:id/retry" : "POST /runs";
   return html`<${Card} title=${run ? "Run again" : "Start"}><div class="stack">
     <${Button} kind="primary" icon=${run ? "retry" : "play"} needs=${route3} busy=${busy} onClick=${start2}>${run ? "Run again" : order2.session === "resume" ? "Send" : "Start run"}<//>
-    ${wrong.length > 0 ? html`<ul class=${tried ? "bad" : "faint"}>${wrong.map((w) => html`<li>${w}</li>`)}</ul>` : html`<${Verdict3} verdict=${verdict} tried=${tried} />`}
+    ${wrong.length > 0 ? html`<ul class=${tried ? "bad" : "faint"}>${wrong.map((w) => html`<li>${w}</li>`)}</ul>` : html`<${Verdict3} verdict=${verdict} tried=${tried} why=${refusal(route3)} />`}
     <p class="faint bykey">Ctrl + Enter starts it too.</p>
     ${error && html`<${Problem} error=${error} />`}</div><//>`;
 }
-function Verdict3({ verdict, tried }) {
+function Verdict3({ verdict, tried, why }) {
+  if (verdict.ok && why) return html`<p class="row warn"><${Icon} name="warn" /><span>You cannot start it. ${why}</span></p>`;
   if (verdict.ok) {
     const d = verdict.ok;
     return html`<p class="row good"><${Icon} name="check" /> It would be accepted</p>
@@ -5370,7 +5463,7 @@ function Shown2({ all, status, onDrain }) {
   const shown2 = all.filter((r) => !status || r.status === status);
   if (all.length === 0) {
     return html`<${Empty} icon="runners" title="No runners yet" text="A runner is one executor profile of a worker. Runs wait until one is online. Start a worker:">
-      <${CodeLine} text="bin/worker -x procedural,test --profiles-dir worker/profiles" /><//>`;
+      <${CodeLine} text="PATH=bin:$PATH ao worker" /><//>`;
   }
   if (shown2.length === 0) return html`<${Empty} icon="filter" title=${`No runner is ${status}`}><${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//><//>`;
   return html`<div class="grid">${shown2.map((r) => html`<${Runner} key=${r.runner_id} runner=${r} onDrain=${() => onDrain(r)} />`)}</div>`;
@@ -5432,7 +5525,7 @@ function Shown3({ status: s }) {
     ["Limit", html`<${Num} value=${s.max_pending} />`]
   ]} /><//>
       <${Card} title="Slots"><${Facts} of=${[["Taken", html`<${Num} value=${s.slots.taken} /> of <${Num} value=${s.slots.all} />`], ["Runners online", html`<a href="/ui/runners?status=online"><${Num} value=${s.runners.online} /></a>`]]} /><//></div>
-    ${s.queues.length === 0 ? html`<${Empty} icon="queues" title="No queues yet" text="A queue appears with the first runner that registers, or the first run that waits for one."><${CodeLine} text="bin/worker -x procedural,test --profiles-dir worker/profiles" /><${Button} href="/ui/runners">Runners<//><//>` : html`<${Card} class="flush"><${Table} label="Queues" rows=${s.queues} rowKey=${(q) => q.queue} columns=${columns4} rowHeight=${40} /><//>`}`;
+    ${s.queues.length === 0 ? html`<${Empty} icon="queues" title="No queues yet" text="A queue appears with the first runner that registers, or the first run that waits for one."><${CodeLine} text="PATH=bin:$PATH ao worker" /><${Button} href="/ui/runners">Runners<//><//>` : html`<${Card} class="flush"><${Table} label="Queues" rows=${s.queues} rowKey=${(q) => q.queue} columns=${columns4} rowHeight=${40} /><//>`}`;
 }
 var columns4 = [
   { id: "queue", label: "Queue", width: "28%", class: "main", render: (q) => html`<code class="clamp" title=${q.queue}><${Hostile} text=${q.queue} /></code>` },
