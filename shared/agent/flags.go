@@ -9,8 +9,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/strictjson"
@@ -163,11 +161,11 @@ func stringValue(raw json.RawMessage) (s string, err error) {
 	if inside := raw[1 : len(raw)-1]; bytes.IndexByte(inside, '\\') < 0 && utf8.Valid(inside) {
 		return string(inside), nil
 	}
-	text, err := jsontext.AppendUnquote(nil, raw)
-	if err != nil {
+	if strictjson.HalfSurrogate(raw) {
 		return "", errors.New("it has half of a surrogate pair, which is no character: send the whole character")
 	}
-	return string(text), nil
+	err = json.Unmarshal(raw, &s)
+	return s, err
 }
 
 // list joins an array's items with commas.

@@ -96,13 +96,11 @@ func (r Run) Ended() bool {
 
 // Start starts a run. It repeats the request under one key until it is answered, so it starts one run.
 func (c *Client) Start(ctx context.Context, req Request) (Run, error) {
-	var body bytes.Buffer
-	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false) // parameters are kept byte for byte
-	if err := e.Encode(req); err != nil {
+	body, err := json.Marshal(req)
+	if err != nil {
 		return Run{}, err
 	}
-	return c.run(ctx, http.MethodPost, "/runs", body.Bytes(), cmp.Or(req.Key, crand.Text()))
+	return c.run(ctx, http.MethodPost, "/runs", body, cmp.Or(req.Key, crand.Text()))
 }
 
 // Wait returns the run with its result once it has ended, however it ended. ctx limits the time.
