@@ -24,7 +24,8 @@ func TestAgents(t *testing.T) {
 		s.until("the file is read", func() bool { return s.get("/agents/poet").at("system_prompt") != "" })
 		const shown = `{"name":"poet","description":"writes","type":"autonomous","parameters_schema":` + schema +
 			`,"system_prompt":"You write.\nWell.\n","tags":["art"],"executor_profile":"pen","status":"active",` +
-			`"created_at":"T","modified_at":"T","origin":"file","path":"PATH","editable":false,"reason":"it is ` +
+			`"created_at":"T","modified_at":"T","agent_hash":"HASH","origin":"file","path":"PATH",` +
+			`"editable":false,"reason":"it is ` +
 			`defined by a file, and AO_AGENTS_WRITABLE is off: change the file"}`
 		poet := strings.Replace(shown, "PATH", filepath.Join(s.dir, "own/poet/agent.json"), 1)
 		s.same("the list", bare(s.get("/agents").text), `{"agents":[`+poet+`]}`)
@@ -118,7 +119,8 @@ func TestAgents(t *testing.T) {
 		const schema = `{"type":"object","properties":{"b":{"const":1.50},"a":{"type":"string"}}}`
 		r := s.post("/agents", `{"name":"made","description":"by hand","parameters_schema":`+schema+`,"tags":["x"]}`)
 		const made = `{"name":"made","description":"by hand","type":"autonomous","parameters_schema":` + schema +
-			`,"tags":["x"],"status":"active","created_at":"T","modified_at":"T","origin":"api","editable":true}`
+			`,"tags":["x"],"status":"active","created_at":"T","modified_at":"T","agent_hash":"HASH",` +
+			`"origin":"api","editable":true}`
 		if r.code != 201 || bare(r.text) != made || r.header.Get("Location") != "/agents/made" {
 			t.Errorf("created: %d %v %s", r.code, r.header, r.text)
 		}
@@ -208,7 +210,7 @@ func TestOwners(t *testing.T) {
 	s.story("a runner's agents are there, and its broken files are named", func(s *stack) {
 		const tool = `{"name":"tool","description":"of a story","type":"procedural",` +
 			`"parameters_schema":{"type":"object","properties":{"n":{"type":"integer"}}},"status":"active",` +
-			`"command":"./run","runner_id":"rnr_ID","runners":1,` +
+			`"command":"./run","runner_id":"rnr_ID","runners":1,"agent_hash":"HASH",` +
 			`"origin":"runner","editable":false,"reason":"it belongs to runner rnr_ID: change it in ` +
 			`the agents_dir of ` +
 			`profile test, or save a copy"}`

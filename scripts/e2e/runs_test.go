@@ -39,7 +39,7 @@ func TestRuns(t *testing.T) {
 		s.same("Location", r.header.Get("Location"), "/runs/"+id)
 		done := s.ended(id)
 		s.same("the run", bare(done.text), `{"run_id":"run_ID","type":"start_session","session_id":"ses_ID",`+
-			`"agent_name":"quick","parameters":{},"status":"completed","mode":"async_poll",`+
+			`"agent_name":"quick","agent_hash":"HASH","parameters":{},"status":"completed","mode":"async_poll",`+
 			`"demands":{"executor_profile":"test","executor_type":"procedural"},"runner_id":"rnr_ID","attempt":1,`+
 			`"error":null,"created_at":"T","claimed_at":"T","started_at":"T","completed_at":"T","timeout_at":"T"}`)
 		var at []string

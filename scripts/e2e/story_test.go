@@ -68,13 +68,14 @@ func (s *stack) same(what, got, want string) {
 }
 
 var (
-	times = regexp.MustCompile(`"20\d\d-[^"]*Z"`)
-	ids   = regexp.MustCompile(`\b(run|ses|rnr)_[0-9a-f]{8,32}\b`)
+	times  = regexp.MustCompile(`"20\d\d-[^"]*Z"`)
+	hashes = regexp.MustCompile(`"agent_hash":"[0-9a-f]{16}"`)
+	ids    = regexp.MustCompile(`\b(run|ses|rnr)_[0-9a-f]{8,32}\b`)
 )
 
-// bare replaces times and ids in a text and trims the line end.
+// bare replaces times, hashes and ids in a text and trims the line end.
 func bare(text string) string {
-	text = strings.TrimSuffix(text, "\n")
+	text = hashes.ReplaceAllString(strings.TrimSuffix(text, "\n"), `"agent_hash":"HASH"`)
 	return ids.ReplaceAllString(times.ReplaceAllString(text, `"T"`), `${1}_ID`)
 }
 

@@ -226,7 +226,7 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 	switch l.Type {
 	case LineBind:
 		var b bindLine
-		if err := strictjson.Decode(raw, &b); err != nil {
+		if err := strictjson.DecodeAny(raw, &b); err != nil {
 			return l, true, err
 		}
 		l.Session = b.Session
@@ -253,7 +253,7 @@ func ReadLine(raw []byte) (l Line, ok bool, err error) {
 func ReadResult(raw []byte) (Line, error) {
 	l := Line{Type: LineResult}
 	var r resultLine
-	if err := strictjson.Decode(raw, &r); err != nil {
+	if err := strictjson.DecodeAny(raw, &r); err != nil {
 		return l, err
 	}
 	if r.Text != nil && len(r.Data) > 0 && string(r.Data) != "null" {

@@ -232,6 +232,21 @@ func TestReadLineReplacesInvalidUTF8(t *testing.T) {
 	}
 }
 
+// TestATextThatIsCutInACharacter: a program that has cut its text in the middle of a character has answered.
+func TestATextThatIsCutInACharacter(t *testing.T) {
+	for _, line := range []string{`{"type":"result","result_text":"a\ud83d"}`,
+		`{"type":"turn_complete","run_id":"r","result":"a\ud83d"}`,
+		`{"type":"turn_complete","run_id":"r","result":{"result_text":"a\ud83d"}}`} {
+		if l, _, err := ReadLine([]byte(line)); err != nil || *l.Result.Text != "a\uFFFD" {
+			t.Errorf("%s: %+v %v", line, l.Result, err)
+		}
+	}
+	l, _, err := ReadLine([]byte(`{"type":"result","error":{"error":"x","message":"a\ud83d"}}`))
+	if err != nil || l.Error.Message != "a\uFFFD" {
+		t.Errorf("an error: %+v %v", l.Error, err)
+	}
+}
+
 func TestProgramReportsABuiltInExecutor(t *testing.T) {
 	c := program(t, fmt.Sprintf(document, `{"do":"built in"}`))
 	c.Env = append(c.Env, "BUILT_IN=1")

@@ -118,7 +118,7 @@ func readAnswer(l Line, raw []byte) (Line, bool, error) {
 		Result json.RawMessage `json:"result"`
 		Error  *fault.Fault    `json:"error"`
 	}
-	if err := strictjson.Decode(raw, &a); err != nil {
+	if err := strictjson.DecodeAny(raw, &a); err != nil {
 		return l, true, err
 	}
 	l.RunID, l.Error = a.RunID, a.Error
@@ -147,7 +147,7 @@ func readResult(raw json.RawMessage) (*run.Result, error) {
 		return &run.Result{Type: run.Autonomous, Text: &text}, err
 	case raw[0] == '{' && isDocument(raw):
 		var r run.Result
-		if err := strictjson.Decode(raw, &r); err != nil {
+		if err := strictjson.DecodeAny(raw, &r); err != nil {
 			return nil, err
 		}
 		if r.Text != nil && len(r.Data) > 0 && string(r.Data) != "null" {

@@ -138,12 +138,19 @@ func Members(raw json.RawMessage) ([]Member, error) {
 // leaves a field as it is.
 func Decode(raw []byte, into any) error { return reader{}.read(raw, into) }
 
+// DecodeAny is Decode that accepts half of a surrogate pair, and reads U+FFFD. A program that has cut its text in the
+// middle of a character has done its work.
+func DecodeAny(raw []byte, into any) error { return reader{halves: true}.read(raw, into) }
+
 // DecodeFilled is Decode that also refuses empty strings, by the member's name. A field with the tag
 // `empty:"kept"` accepts them.
 func DecodeFilled(raw []byte, into any) error { return reader{filled: true}.read(raw, into) }
 
-// reader decodes; filled: no string may be empty.
-type reader struct{ filled bool }
+// reader decodes.
+type reader struct {
+	filled bool // no string may be empty
+	halves bool // a text may have half of a surrogate pair
+}
 
 func (r reader) read(raw []byte, into any) error {
 	if err := Check(raw); err != nil {
@@ -196,20 +203,23 @@ func join(path, key string) string {
 var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
 
 func (r reader) set(raw json.RawMessage, name string, f reflect.Value) error {
-	if string(raw) == "null" && f.Type() != reflect.TypeFor[json.RawMessage]() {
+	kept := f.Type() == reflect.TypeFor[json.RawMessage]()
+	if string(raw) == "null" && !kept {
 		return nil
 	}
 	custom := f.Addr().Type().Implements(unmarshaler)
-	if isLeaf := raw[0] != '{' && f.Type() != reflect.TypeFor[json.RawMessage](); isLeaf && HalfSurrogate(raw) {
+	if !r.halves && !kept && raw[0] != '{' && HalfSurrogate(raw) {
 		return fault.Newf(fault.Invalid, "%s has half of a surrogate pair, as \\ud800 is, which is no character; send "+
 			"both halves, or leave it out", name).With("field", name)
 	}
-	raw = Whole(raw)
+	if !kept {
+		raw = Whole(raw)
+	}
 	switch {
-	case f.Kind() == reflect.String && !custom && raw[0] == '"':
+	case f.Kind() == reflect.String && !custom && raw[0] == '"' && !r.halves:
 		f.SetString(String(raw))
 		return nil
-	case f.Type() == reflect.TypeFor[json.RawMessage]():
+	case kept:
 		f.SetBytes(slices.Clone(raw))
 		return nil
 	case f.Kind() == reflect.Struct && !custom:

@@ -7,7 +7,7 @@ import { Badge, Hostile, Id } from "./components.js";
 import { Editor } from "./editor.js";
 
 /** answered are the members of a definition that only answers have: nobody sends them. */
-const answered = new Set(["created_at", "modified_at", "runner_id", "runners", "origin", "path", "editable", "reason", "command", "drafts", "unused_file"]);
+const answered = new Set(["created_at", "modified_at", "runner_id", "runners", "origin", "path", "editable", "reason", "command", "drafts", "agent_hash", "unused_file"]);
 
 /** loadAgent reads an agent: its text, its ETag, and its members. */
 export async function loadAgent(name, signal) {
