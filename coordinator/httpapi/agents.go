@@ -73,7 +73,7 @@ func (a *agentsAPI) show(g *gin.Context, q request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if same {
+	if same && v.UnusedFile == nil { // the tag does not tell whether that has changed
 		g.Writer.Header().Set("ETag", `"`+v.Tag()+`"`)
 		return reply{status: http.StatusNotModified}, nil
 	}

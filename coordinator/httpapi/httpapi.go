@@ -136,7 +136,7 @@ func (a *API) handlers(cfg Config, guard *guard, audited *recorder) handlers {
 		schemas:   &schemasAPI{cfg.Schemas, audited},
 		previews:  &previewAPI{cfg.Previews, newValidations()},
 		runners:   &runnersAPI{cfg.Runners, cfg.NATSURL, audited},
-		insight:   &insightAPI{cfg.Insight, cfg.Doctor, cfg.Trail, cfg.Rejected, make(chan struct{}, 1)},
+		insight:   &insightAPI{cfg.Insight, cfg.Doctor, cfg.Trail, cfg.Rejected, make(slot, 1), make(slot, 1)},
 		mcp:       &mcpAPI{mcp, audited},
 	}
 }

@@ -16,7 +16,8 @@ type insightAPI struct {
 	report  func(context.Context) health.Report
 	trail   Trail
 	refused Rejected
-	audits  chan struct{} // a slot for what reads much: an audit, or large messages
+	audits  slot
+	reads   slot // of refused messages, which may be large
 }
 
 // explain returns why a run waits or how it ended. A session does not see what belongs to others.
@@ -32,23 +33,26 @@ func (a *insightAPI) status(g *gin.Context, _ request) (any, error) {
 // ledger audits the stream, one audit at a time: it may take long and much memory.
 func (a *insightAPI) ledger(g *gin.Context, _ request) (any, error) {
 	ctx := g.Request.Context()
-	if err := a.enter(ctx); err != nil {
+	if err := a.audits.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer a.leave()
+	defer a.audits.leave()
 	return a.insight.Ledger(ctx)
 }
 
-func (a *insightAPI) enter(ctx context.Context) error {
+// slot lets one in at a time.
+type slot chan struct{}
+
+func (s slot) enter(ctx context.Context) error {
 	select {
-	case a.audits <- struct{}{}:
+	case s <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (a *insightAPI) leave() { <-a.audits }
+func (s slot) leave() { <-s }
 
 // refusedMessages lists refused messages of the inbox.
 func (a *insightAPI) refusedMessages(g *gin.Context, q request) (any, error) {
@@ -57,10 +61,10 @@ func (a *insightAPI) refusedMessages(g *gin.Context, q request) (any, error) {
 		return nil, q.err
 	}
 	ctx := g.Request.Context()
-	if err := a.enter(ctx); err != nil {
+	if err := a.reads.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer a.leave()
+	defer a.reads.leave()
 	return a.refused.Rejected(ctx, cursor, limit)
 }
 

@@ -216,29 +216,38 @@ func (a *API) agents(x *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := []blueprint{}
+	found, embed := []blueprint{}, a.embedded(x.ctx)
 	for _, b := range all {
 		doc := blueprint{Name: b.Name, Description: b.Description, Type: b.Type, Takes: "parameters",
 			OutputName: b.OutputSchemaName, Tags: b.Tags}
 		if len(b.ParametersSchema) > 0 {
-			doc.Parameters = a.embedded(x.ctx, b.ParametersSchema)
+			doc.Parameters = embed(b.ParametersSchema)
 		} else if b.Type == run.Autonomous {
 			doc.Takes = "prompt"
 		}
 		if len(b.OutputSchema) > 0 {
-			doc.Output = a.embedded(x.ctx, b.OutputSchema)
+			doc.Output = embed(b.OutputSchema)
 		}
 		found = append(found, doc)
 	}
 	return map[string][]blueprint{"agents": found}, nil
 }
 
-// embedded returns a schema with the named ones that it refers to; as it is where they cannot be had.
-func (a *API) embedded(ctx context.Context, raw json.RawMessage) json.RawMessage {
-	if whole, err := a.cfg.Schemas.Embed(ctx, raw); err == nil {
+// embedded returns a function that returns a schema with the named ones that it refers to; as it is where they cannot
+// be had. Many agents may refer to the same: each schema is embedded once.
+func (a *API) embedded(ctx context.Context) func(raw json.RawMessage) json.RawMessage {
+	done := map[string]json.RawMessage{}
+	return func(raw json.RawMessage) json.RawMessage {
+		whole, ok := done[string(raw)]
+		if !ok {
+			var err error
+			if whole, err = a.cfg.Schemas.Embed(ctx, raw); err != nil {
+				whole = raw
+			}
+			done[string(raw)] = whole
+		}
 		return whole
 	}
-	return raw
 }
 
 func (a *API) schemas(x *call) (any, error) {

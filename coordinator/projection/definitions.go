@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"strconv"
 
 	"ao/shared/agent"
 	"ao/shared/run"
@@ -49,10 +50,10 @@ func (d *definitions) hash(definition json.RawMessage) uint64 {
 
 // hashNumber reads a hash; 0: it is none.
 func hashNumber(hash string) uint64 {
-	if agent.CheckHash(hash) != nil {
+	n, err := strconv.ParseUint(hash, 16, 64)
+	if err != nil {
 		return 0
 	}
-	n, _ := number(hash)
 	return n
 }
 

@@ -95,7 +95,7 @@ func (q *Query) fits(f *reducer, r *row) bool {
 		(q.Session == "" || identOf(sessionPrefix, q.Session) == r.session.Ident) &&
 		(!q.Roots || !hasParent(f, r.session)) &&
 		(q.RetryOf == "" || isRetryOf(f, r, q.RetryOf)) &&
-		(q.AgentHash == "" || hashNumber(q.AgentHash) == r.AgentHash) &&
+		(q.AgentHash == "" || r.AgentHash != 0 && r.AgentHash == hashNumber(q.AgentHash)) &&
 		(q.also == nil || q.also(f, r))
 }
 

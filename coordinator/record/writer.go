@@ -183,7 +183,10 @@ func (w *Writer) offload(ctx context.Context, s *run.Spec,
 	if err != nil {
 		return bus.WriteUnanswered(err)
 	}
-	s.Body, s.AgentHash, s.Input = ref, agent.HashOf(s.Blueprint), nil
+	if s.Owner == "" { // the hash of an agent that belongs to runners
+		s.AgentHash = agent.HashOf(s.Blueprint)
+	}
+	s.Body, s.Input = ref, nil
 	return nil
 }
 

@@ -86,7 +86,7 @@ func (a *Bulk) RetryAll(ctx context.Context, m RetrySelection) (BulkResult, erro
 // filterKey returns the filter as a string that is the same for each page.
 func (m Selection) filterKey() string {
 	m.Filter.Limit, m.Filter.Cursor, m.Expect = 0, "", nil
-	raw, _ := strictjson.Encode(m) // strings, numbers and a time
+	raw, _ := json.Marshal(m) // strings, numbers and a time
 	return string(raw)
 }
 

@@ -1,9 +1,9 @@
 package schemas
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,11 +27,26 @@ func (st *Store) fileOf(name string) (path string, ok bool) {
 		return "", false
 	}
 	path = filepath.Join(st.Dir, name+".json")
-	if _, err := os.Lstat(path); err == nil {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return path, true
 	}
-	_, err := os.ReadDir(st.Dir)
+	_, err := os.Stat(st.Dir)
 	return path, err != nil
+}
+
+// checkOfAPI refuses to change the schema of a file. Where the folder cannot be read, nobody knows whose it is.
+func (st *Store) checkOfAPI(name, instead string) error {
+	if st.Dir == "" {
+		return nil
+	}
+	if _, err := os.Stat(st.Dir); err != nil {
+		return fault.New(fault.Unavailable, "", "AO_SCHEMAS_DIR cannot be read: "+fault.Describe(err))
+	}
+	if _, ok := st.fileOf(name); ok {
+		return fault.Newf(fault.Conflict, "Schema %q is defined by a file in AO_SCHEMAS_DIR: %s", name, instead).
+			With("output_schema_name", name)
+	}
+	return nil
 }
 
 // read returns the schema of a file.
@@ -49,7 +64,7 @@ func (st *Store) parse(name, path string) (s Schema, err error) {
 	if err != nil {
 		return s, fault.New(fault.Unavailable, "", fault.Describe(err))
 	}
-	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")) // a byte order mark
+	raw = strictjson.TrimBOM(raw)
 	if _, err := schema.NamedRefs(raw); err != nil {
 		return s, err
 	}
@@ -110,10 +125,4 @@ func (st *Store) checkRefs(ctx context.Context, s Schema) error {
 func (st *Store) BrokenFiles(ctx context.Context) []agent.BrokenFile {
 	_, broken := st.files(ctx)
 	return broken
-}
-
-// errFile refuses to change the schema of a file.
-func errFile(name, instead string) error {
-	return fault.Newf(fault.Conflict, "Schema %q is defined by a file in AO_SCHEMAS_DIR: %s", name, instead).
-		With("output_schema_name", name)
 }

@@ -78,8 +78,8 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	if err := agent.CheckName("name", s.Name); err != nil {
 		return s, err
 	}
-	if _, ok := st.fileOf(s.Name); ok {
-		return s, errFile(s.Name, "use another name, or change the file")
+	if err := st.checkOfAPI(s.Name, "use another name, or change the file"); err != nil {
+		return s, err
 	}
 	if _, err := st.Embed(ctx, s.Schema); err != nil {
 		return s, agent.InvalidSchema("schema", err)
@@ -242,8 +242,8 @@ func (st *Store) Embed(ctx context.Context, raw json.RawMessage) (json.RawMessag
 // DeleteSchema deletes a schema that no agent and no other schema uses. Accepted runs keep their copy of it.
 func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 	if agent.CheckName("output_schema_name", name) == nil {
-		if _, ok := st.fileOf(name); ok {
-			return errFile(name, "remove the file")
+		if err := st.checkOfAPI(name, "remove the file"); err != nil {
+			return err
 		}
 	}
 	if _, err := st.Schema(ctx, name); err != nil {

@@ -180,6 +180,22 @@ func TestRunnerFindings(t *testing.T) {
 	s.finds("runners", health.Warn, "no heartbeat: late on brain")
 }
 
+// TestInventedAnswersBesideAModels: whoever has a model wants no invented answers.
+func TestInventedAnswersBesideAModels(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, r := range []runnerapi.Runner{thinker("test"), thinker("thinks")} {
+		raw, err := json.Marshal(runnerapi.Registration{Runner: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.bus.Request(t.Context(), subject.RunnerAPI(runnerapi.OpRegister), raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.finds("test-workers", health.Warn, "test on brain")
+}
+
 // TestFullStreams: before they refuse, and when they do.
 func TestFullStreams(t *testing.T) {
 	t.Parallel()

@@ -66,6 +66,11 @@ func models(t *testing.T, s *stack) {
 	t.Setenv("AO_LLM_PROFILE", write("llm.json", `{"type":"autonomous","command":"ao-llm-exec",`+
 		`"config":{"provider":"anthropic","base_url":"http://model:8080","model":"m","api_key_env":"AO_LLM_KEY"}}`))
 	t.Setenv("ANTHROPIC_BASE_URL", "http://model:8080")
+	t.Setenv("AO_TEST_WORKERS", "0")
+	s.docker(t, "up", "-d", "--no-deps", "--no-build", "worker-test")
+	if left := s.docker(t, "ps", "-q", "worker-test"); left != "" {
+		t.Errorf("with AO_TEST_WORKERS=0 there is a worker of the profile test: %s", left)
+	}
 	s.standin(t)
 	for _, tt := range []struct{ service, profile string }{{"worker-llm", "llm"}, {"worker-claude", "claude-code"}} {
 		t.Run(tt.service, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 // upgraded runs the lines of "Upgrade without loss" as they are written, while callers start runs. Other limits of
 // memory stand for another version: every container is replaced, and nothing is compiled.
 func upgraded(t *testing.T, s *stack) {
-	services := []string{"nats", "coordinator", "worker-procedural"}
+	services := []string{"nats", "coordinator", "worker-procedural", "worker-test"}
 	old := map[string]string{}
 	for _, service := range services {
 		old[service] = s.docker(t, "ps", "-q", service)

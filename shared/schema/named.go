@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -152,8 +153,9 @@ func onlyRef(raw json.RawMessage) string {
 	return name
 }
 
-// identified returns a schema that has the $id, so that its references into itself stay such. What stands beside a $ref
-// means nothing in draft-07; only definitions are kept.
+// identified returns a schema that has the $id, so that its references into itself stay such. Its own $id goes, unless
+// it refers to itself by that: many schemas have the same one from a generator. What stands beside a $ref means nothing
+// in draft-07; only definitions are kept.
 func identified(id string, raw json.RawMessage) json.RawMessage {
 	members, err := strictjson.Members(raw)
 	has := func(key string) bool {
@@ -162,6 +164,9 @@ func identified(id string, raw json.RawMessage) json.RawMessage {
 	head := strictjson.Member{Key: "$id", Value: quotedJSON(nil, id)}
 	all := func(of ...[]byte) strictjson.Member {
 		return strictjson.Member{Key: "allOf", Value: slices.Concat([]byte("["), bytes.Join(of, nil), []byte("]"))}
+	}
+	if !refersAway(raw) {
+		members = slices.DeleteFunc(members, func(m strictjson.Member) bool { return m.Key == "$id" })
 	}
 	switch {
 	case err != nil, has("$id") && !has("$ref"):
@@ -179,4 +184,13 @@ func identified(id string, raw json.RawMessage) json.RawMessage {
 		return strictjson.Object(kept)
 	}
 	return strictjson.Object(append([]strictjson.Member{head}, members...))
+}
+
+var reference = regexp.MustCompile(`"\$ref"\s*:\s*"([^"]*)`)
+
+// refersAway reports whether a schema refers to something by an address that is neither in itself nor a named schema's.
+func refersAway(raw json.RawMessage) bool {
+	return slices.ContainsFunc(reference.FindAllSubmatch(raw, -1), func(m [][]byte) bool {
+		return !bytes.HasPrefix(m[1], []byte("#")) && !bytes.HasPrefix(m[1], []byte(namedPrefix))
+	})
 }

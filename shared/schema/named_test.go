@@ -32,6 +32,9 @@ var shared = registry{
 	"list": `{"type":"array","items":{"$ref":"#/definitions/item"},"definitions":{"item":{"type":"string"}}}`,
 	"owned": `{"$id":"http://example.com/owned","items":{"$ref":"#/definitions/n"},"definitions":{"n":{` +
 		`"type":"null"}}}`,
+	"twin": `{"$id":"http://example.com/owned","type":"string"}`,
+	"absolute": `{"$id":"http://example.com/absolute","items":{"$ref":"http://example.com/absolute#/definitions/n"},` +
+		`"definitions":{"n":{"type":"null"}}}`,
 	"nothing": `false`,
 	"alias":   `{"$ref":"schema:severity"}`,
 	"again":   `{"$ref":"schema:alias"}`,
@@ -58,6 +61,9 @@ func TestEmbed(t *testing.T) {
 			`{"a":{"of":{"of":{"n":"1"}}}}`},
 		{`{"not":{"$ref":"schema:list"}}`, `[1]`, `["a"]`},
 		{`{"items":{"$ref":"schema:list#/definitions/item"}}`, `["a"]`, `[1]`},
+		{`{"items":{"$ref":"schema:owned#/definitions/n"}}`, `[null]`, `[1]`},
+		{`{"items":[{"$ref":"schema:owned"},{"$ref":"schema:twin"}]}`, `[[null],"a"]`, `[[null],1]`},
+		{`{"items":{"$ref":"schema:absolute"}}`, `[[null]]`, `[[1]]`},
 		{`{"properties":{"a":{"$ref":"schema:owned"}}}`, `{"a":[null]}`, `{"a":[1]}`},
 		{`{"properties":{"a":{"$ref":"schema:nothing"}}}`, `{}`, `{"a":1}`},
 		{`{"$id":"http://example.com/x/","properties":{"a":{"$ref":"schema:severity"}}}`, `{"a":"low"}`, `{"a":1}`},

@@ -230,7 +230,7 @@ func memory(s bus.ServerHealth) health.Result {
 // checkRunners also returns how many online runners have which version.
 func (d *Doctor) checkRunners() (all []health.Result, versions map[string]int) {
 	online, missing, open, unnamed, versions := 0, []string{}, []string{}, []string{}, map[string]int{}
-	var unable []string
+	var unable, invents, models []string
 	for _, m := range d.Members() {
 		name := fmt.Sprintf("%s on %s (%s)", m.ExecutorProfile, m.Hostname, m.ID)
 		if m.Status == runnerapi.Left { // only its agents' names are kept
@@ -241,6 +241,13 @@ func (d *Doctor) checkRunners() (all []health.Result, versions map[string]int) {
 			continue
 		}
 		online++
+		switch {
+		case m.ExecutorType != run.Autonomous:
+		case m.ExecutorProfile == "test":
+			invents = append(invents, name)
+		default:
+			models = append(models, name)
+		}
 		if m.Shown() == runnerapi.StatusUnable {
 			unable = append(unable, fmt.Sprintf("%s: %s", name, m.Why()))
 		}
@@ -281,6 +288,11 @@ func (d *Doctor) checkRunners() (all []health.Result, versions map[string]int) {
 		all = append(all, health.Failed("runners", "do on that host what the reason says; the runner looks again by "+
 			"itself, within five minutes, and at once when a file changes", "runners that cannot work and take no "+
 			"runs: %s", firstFew(unable)))
+	}
+	if len(invents) > 0 && len(models) > 0 {
+		all = append(all, health.Warned("test-workers", "stop the workers of the profile test (compose: "+
+			"AO_TEST_WORKERS=0), or give agents an executor_profile", "%s takes runs of agents without an "+
+			"executor_profile and invents answers, beside %s", firstFew(invents), firstFew(models)))
 	}
 	if len(unnamed) > 0 {
 		all = append(all, health.OutdatedUsers("heartbeats of "+firstFew(unnamed)))

@@ -114,7 +114,7 @@ func hasType(members []strictjson.Member, kind string) bool {
 // file reads a file of the agent's folder, without the byte order mark of some editors.
 func (a *Agent) file(name string) ([]byte, error) {
 	raw, _, err := agent.ReadFile(a.Folder, filepath.Join(a.Folder, name), maxFile)
-	return bytes.TrimPrefix(raw, []byte("\ufeff")), err
+	return strictjson.TrimBOM(raw), err
 }
 
 // maxFile is the most bytes of a file.
