@@ -238,14 +238,14 @@ func (a *API) agents(x *call) (any, error) {
 func (a *API) embedded(ctx context.Context) func(raw json.RawMessage) json.RawMessage {
 	done := map[string]json.RawMessage{}
 	return func(raw json.RawMessage) json.RawMessage {
-		whole, ok := done[string(raw)]
-		if !ok {
-			var err error
-			if whole, err = a.cfg.Schemas.Embed(ctx, raw); err != nil {
-				whole = raw
-			}
-			done[string(raw)] = whole
+		if whole, ok := done[string(raw)]; ok {
+			return whole
 		}
+		whole, err := a.cfg.Schemas.Embed(ctx, raw)
+		if err != nil {
+			whole = raw
+		}
+		done[string(raw)] = whole
 		return whole
 	}
 }
