@@ -276,6 +276,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		Damaged: func(id string) (bool, bool) { return highwater.MayInclude(c.mark.Damages(), id) },
 		Runners: c.registry, Queues: table,
 		Schema:   func(context.Context, string) (s schemas.Schema, err error) { return s, errors.New("none") },
+		Embed:    func(_ context.Context, raw json.RawMessage) (json.RawMessage, error) { return raw, nil }, // no names
 		Callback: func(string) error { return nil }, Version: fixed{}.Now, Ready: c.ready,
 		CheckRoom: func(string, string) error { return nil },
 		Waiting:   func(run.Run) string { return "" }, Retry: insist,
