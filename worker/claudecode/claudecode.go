@@ -90,13 +90,14 @@ func (e Executor) Run(ctx context.Context, inv executor.Invocation, host executo
 		args, reads = append(args, "--mcp-config="+path), []string{path}
 	}
 
+	env := environment(host.Env, c)
 	turn, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := stream{host: host, config: c, stopped: ctx.Err, onStarted: begun, kill: cancel, maxLine: maxLine,
-		exit: exitWatch{delay: cmp.Or(e.exitDelay, exitDelay), kill: cancel}}
+		exit: exitWatch{delay: cmp.Or(e.exitDelay, exitDelay), taskWait: taskWait(env), kill: cancel}}
 	s.deadline, _ = ctx.Deadline()
 	exit, err := process.Run(turn, process.Spec{
-		Path: file, Args: args, Dir: inv.ProjectDir, Env: environment(host.Env, c), Stdin: in,
+		Path: file, Args: args, Dir: inv.ProjectDir, Env: env, Stdin: in,
 		Confinement: e.Confinement, Kill: host.Kill,
 		MaxOutput: maxOutput, MaxLine: maxLine, OnStdout: s.onLine, Reads: reads,
 	})

@@ -1,7 +1,6 @@
 package claudecode
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -46,47 +45,59 @@ while :; do sleep 0.05; done`), "", "Hello", "", "")
 	}
 }
 
-// TestWhenClaudeIsEnded: ten seconds after the last line, unless it may go on.
+// TestWhenClaudeIsEnded: ten seconds after its last sign of work, and later while a task is open. The lines come every
+// 9 s.
 func TestWhenClaudeIsEnded(t *testing.T) {
 	const (
-		init    = `{"type":"system","subtype":"init","session_id":"s"}`
-		result  = `{"type":"result","subtype":"success","is_error":false,"result":"fine"}`
-		text    = `{"type":"assistant","message":{"content":[{"type":"text","text":"x"}]}}`
-		started = `{"type":"system","subtype":"task_started","task_id":"1"}`
-		ended   = `{"type":"system","subtype":"task_notification","task_id":"1"}`
+		init     = `{"type":"system","subtype":"init","session_id":"s"}`
+		result   = `{"type":"result","subtype":"success","is_error":false,"result":"fine"}`
+		text     = `{"type":"assistant","message":{"content":[{"type":"text","text":"x"}]}}`
+		started  = `{"type":"system","subtype":"task_started","task_id":"1"}`
+		progress = `{"type":"system","subtype":"task_progress","task_id":"1"}`
+		ended    = `{"type":"system","subtype":"task_notification","task_id":"1"}`
+		hook     = `{"type":"system","subtype":"hook_progress","hook_id":"h"}`
+		wait     = taskWaitEnv + "="
+		never    = 0
 	)
 	for _, tt := range []struct {
 		name  string
-		lines []string // one every 9 s
-		ended bool     // 10 s after the last one
+		env   string
+		lines []string
+		ended time.Duration // since the start
 	}{
-		{"it has answered", []string{init, text, result}, true},
-		{"it has not", []string{init, text}, false},
-		{"it writes something else", []string{init, result, text, "plain", text}, true},
-		{"a task is open", []string{init, started, result, text}, false},
-		{"a task has ended", []string{init, started, result, ended}, true},
-		{"another turn is open", []string{init, started, result, ended, init, text}, false},
-		{"another turn has ended", []string{init, started, result, ended, init, text, result, result}, true},
+		{"it has answered", "", []string{init, text, result}, 37 * time.Second},
+		{"it has not", "", []string{init, text}, never},
+		{"it works on", "", []string{init, result, text, text}, 46 * time.Second},
+		{"it writes something else", "", []string{init, result, "plain", hook, "plain", hook}, 28 * time.Second},
+		{"a task is open", "", []string{init, started, result, "plain", hook}, 27*time.Second + 610*time.Second},
+		{"a task goes on", "", []string{init, started, result, progress}, 36*time.Second + 610*time.Second},
+		{"a task has ended", "", []string{init, started, result, ended}, 46 * time.Second},
+		{"it waits longer", wait + "1200000", []string{init, started, result}, 27*time.Second + 1210*time.Second},
+		{"it waits without end", wait + "0", []string{init, started, result}, never},
+		{"and the task has ended", wait + "0", []string{init, started, result, ended}, 46 * time.Second},
+		{"it waits too long", wait + "9223372036854775807", []string{init, started, result}, never},
+		{"a wait of nonsense", wait + "-1", []string{init, started, result}, 27*time.Second + 610*time.Second},
+		{"another turn is open", "", []string{init, started, result, ended, init, text}, never},
+		{"another turn has ended", "", []string{init, started, result, ended, init, text, result, result},
+			82 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
+				start, got := time.Now(), make(chan time.Duration, 1)
 				s := stream{host: executor.Host{Emit: func(string, json.RawMessage) {}}, stopped: t.Context().Err,
-					onStarted: func() {}, maxLine: maxLine, exit: exitWatch{delay: exitDelay, kill: cancel}}
+					onStarted: func() {}, maxLine: maxLine, exit: exitWatch{delay: exitDelay,
+						taskWait: taskWait([]string{"A=b", tt.env}), kill: func() { got <- time.Since(start) }}}
 				for _, l := range tt.lines {
 					time.Sleep(9 * time.Second)
-					if ctx.Err() != nil {
-						t.Fatalf("it is ended before %s", l)
-					}
 					s.onLine([]byte(l))
 				}
-				time.Sleep(exitDelay)
+				time.Sleep(time.Hour)
 				synctest.Wait()
-				if got := ctx.Err() != nil; got != tt.ended {
-					t.Errorf("ended: %v, want %v", got, tt.ended)
-				}
 				s.exit.stop()
+				close(got)
+				if ended := <-got; ended != tt.ended {
+					t.Errorf("ended after %v, want %v", ended, tt.ended)
+				}
 			})
 		})
 	}

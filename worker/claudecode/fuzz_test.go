@@ -35,7 +35,7 @@ func FuzzStream(f *testing.F) {
 			}
 		}}
 		s := stream{host: host, stopped: t.Context().Err, onStarted: func() {}, kill: func() {}, maxLine: maxLine,
-			exit: exitWatch{delay: exitDelay, kill: func() {}}}
+			exit: exitWatch{delay: exitDelay, taskWait: exitDelay, kill: func() {}}}
 		for line := range bytes.Lines(text) {
 			s.onLine(bytes.TrimRight(line, "\n"))
 		}
