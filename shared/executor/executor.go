@@ -264,13 +264,28 @@ func ReadResult(raw []byte) (Line, error) {
 	return l, nil
 }
 
-// foreignResult reports whether a line of type result has none of our members. `claude -p --output-format json` and
-// `gemini --output-format stream-json` print such lines.
+// foreignResult reports whether a line of type result is another program's: none of its members is ours, or only an
+// error without a code. `claude -p --output-format json` and `gemini --output-format stream-json` print such lines.
 func foreignResult(raw []byte) bool {
+	var r struct {
+		Error struct {
+			Code *string `json:"error"`
+		} `json:"error"`
+	}
+	if json.Unmarshal(raw, &r) == nil && r.Error.Code != nil {
+		return false
+	}
 	members, _ := strictjson.Members(raw) // it is an object
-	return len(members) > 1 && !slices.ContainsFunc(members, func(m strictjson.Member) bool {
-		return strings.HasPrefix(m.Key, "result_") || m.Key == "error" || m.Key == "exit_code"
-	})
+	foreign := false
+	for _, m := range members {
+		switch {
+		case strings.HasPrefix(m.Key, "result_") || m.Key == "exit_code":
+			return false
+		case m.Key != "type" && m.Key != "error":
+			foreign = true
+		}
+	}
+	return foreign
 }
 
 // readEvent splits an event line into its type and its body.

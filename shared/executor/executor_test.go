@@ -199,6 +199,14 @@ func TestReadLine(t *testing.T) {
 		{`{"type":"result"}`, "result  <nil>"},
 		{`{"type":"result","subtype":"success","is_error":false,"result":"x"}`, "own output"}, // claude -p
 		{`{"type":"result","status":"success","stats":{}}`, "own output"},                     // gemini
+		{`{"type":"result","status":"error","error":{"type":"Error","message":"m"},"stats":{}}`, "own output"},
+		{`{"type":"result","status":"error","error":{"error":7,"message":"m"}}`, "own output"},
+		{`{"type":"result","subtype":"error","error":"m"}`, "own output"},
+		{`{"type":"result","error":null,"x":1}`, "own output"},
+		{`{"type":"result","error":"m"}`, `error: error must be an object, got "m"`},
+		{`{"type":"result","error":{"error":"x","message":"m"}}`, "result  m"},
+		{`{"type":"result","error":{"error":"x","message":"m"},"colour":1}`,
+			`error: Unknown field "colour"; known are`},
 		{"\ufeff" + `{"type":"result","result_data":0}`, "result 0 <nil>"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
