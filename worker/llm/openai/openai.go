@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"ao/worker/llm/chat"
 	"ao/worker/llm/endpoint"
@@ -55,10 +56,15 @@ type model struct {
 	isOpenAI bool // OpenAI's own models reject max_tokens, most other servers know only that
 }
 
+// endDelay is how long an endpoint may keep the stream open after the answer's end. Its usage may follow, and [DONE].
+const endDelay = 10 * time.Second
+
 // Ask streams one answer.
 func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.Reply, error) {
 	var res *http.Response
-	err := m.client.Post(ctx, "chat/completions", m.params(r), &res, option.WithJSONSet("stream", true))
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	err := m.client.Post(reading, "chat/completions", m.params(r), &res, option.WithJSONSet("stream", true))
 	if err != nil {
 		return chat.Reply{}, endpoint.Classify(ctx, err)
 	}
@@ -66,12 +72,17 @@ func (m *model) Ask(ctx context.Context, r chat.Request, l chat.Listener) (chat.
 	stream := ssestream.NewStream[sdk.ChatCompletionChunk](events, nil)
 	defer stream.Close()
 	a := answer{listener: l}
-	for stream.Next() {
+	quiet := time.AfterFunc(endDelay, stop)
+	for quiet.Stop(); stream.Next(); {
+		quiet.Stop()
 		if err := a.add(stream.Current()); err != nil {
 			return a.reply(), err
 		}
+		if a.finished() {
+			quiet.Reset(endDelay)
+		}
 	}
-	finished := a.finish != "" || a.counted || events.done
+	finished := a.finished() || events.done
 	if err := stream.Err(); err != nil && !finished {
 		return a.reply(), endpoint.Classify(ctx, streamError(err))
 	}
@@ -187,10 +198,13 @@ type answer struct {
 	size     int // bytes of call arguments
 	refused  bool
 	finish   string
-	counted  bool // the usage of the complete answer came
+	counted  bool // the usage came, and nothing after it
 	model    string
 	usage    chat.Usage
 }
+
+// finished reports whether the answer is complete, as far as it shows.
+func (a *answer) finished() bool { return a.finish != "" || a.counted }
 
 type call struct {
 	index    int64

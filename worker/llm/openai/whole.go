@@ -38,6 +38,7 @@ func (a *answer) addDelta(d sdk.ChatCompletionChunkChoiceDelta) error {
 	}
 	a.refused = a.refused || d.Refusal != ""
 	if text += d.Refusal; text != "" {
+		a.counted = false
 		a.text.WriteString(text)
 		a.open = true
 		if err := a.listener.Text(text); err != nil {
@@ -52,6 +53,7 @@ func (a *answer) addDelta(d sdk.ChatCompletionChunkChoiceDelta) error {
 	}
 	for _, t := range d.ToolCalls {
 		a.endText()
+		a.counted = false
 		if err := a.addCall(t); err != nil {
 			return err
 		}
@@ -84,7 +86,7 @@ func contentText(d sdk.ChatCompletionChunkChoiceDelta) (string, error) {
 func (a *answer) add(c sdk.ChatCompletionChunk) error {
 	a.model = cmp.Or(c.Model, a.model)
 	if u := c.Usage; u.PromptTokens > 0 || u.CompletionTokens > 0 {
-		a.counted = len(c.Choices) == 0 && u.CompletionTokens > 0
+		a.counted = a.counted || len(c.Choices) == 0 && u.CompletionTokens > 0
 		cached := min(u.PromptTokensDetails.CachedTokens, u.PromptTokens)
 		a.usage = chat.Usage{Input: u.PromptTokens - cached, Output: u.CompletionTokens, CacheRead: cached}
 	}
