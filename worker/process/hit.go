@@ -60,10 +60,11 @@ func (l Limits) detectHit(e Exit) Hit {
 }
 
 // Fault returns the failure of a run whose program ended so. Its message is Reason, and it names the signal and the
-// limit.
+// limit. Programs may exit with 128 + a number by themselves, so such a code names only SIGKILL and SIGTERM.
 func (e Exit) Fault(code string) *fault.Fault {
 	f := fault.New(fault.Internal, code, e.Reason()).With("exit_code", e.Code)
-	if name := e.signalName(); name != "" {
+	certain := e.signal != 0 || e.Code == 128+int(syscall.SIGKILL) || e.Code == 128+int(syscall.SIGTERM)
+	if name := e.signalName(); certain && name != "" {
 		f.With("signal", name)
 	}
 	if e.Hit.Limit != "" {

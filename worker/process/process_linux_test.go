@@ -204,13 +204,17 @@ func TestAPipeInPlaceOfAScript(t *testing.T) {
 	}
 }
 
-// TestReasonNamesSignals: whether the signal ended the program, or a program that it started.
+// TestReasonNamesSignals: whether the signal ended the program, or a program that it started. The field is for what is
+// certain, and for the signals by which programs are ended from outside.
 func TestReasonNamesSignals(t *testing.T) {
 	for _, tt := range []struct{ script, want string }{
 		{"kill -9 $$", `Process was killed by signal 9 (SIGKILL), {"exit_code":137,"signal":"SIGKILL"}`},
 		{"kill -11 $$", `Process was killed by signal 11 (SIGSEGV), {"exit_code":139,"signal":"SIGSEGV"}`},
 		{"exit 137", `Process exited with code 137 (128 + 9, SIGKILL), {"exit_code":137,"signal":"SIGKILL"}`},
 		{"echo gone >&2; kill -9 $$", `gone, {"exit_code":137,"signal":"SIGKILL"}`},
+		{"exit 143", `Process exited with code 143 (128 + 15, SIGTERM), {"exit_code":143,"signal":"SIGTERM"}`},
+		{"exit 129", `Process exited with code 129 (128 + 1, SIGHUP), {"exit_code":129}`}, // git of a wrong usage
+		{"kill -1 $$", `Process was killed by signal 1 (SIGHUP), {"exit_code":129,"signal":"SIGHUP"}`},
 		{"exit 255", `Process exited with code 255, {"exit_code":255}`},
 		{"exit 128", `Process exited with code 128, {"exit_code":128}`},
 		{"exit 3", `Process exited with code 3, {"exit_code":3}`},

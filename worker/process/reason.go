@@ -58,8 +58,8 @@ func (e Exit) lastOutput() string {
 	}
 }
 
-// signalName returns the name of the signal that ended the program, or one that it started: shells and bubblewrap exit
-// with 128 + its number then. Empty: none.
+// signalName returns the name of the signal that ended the program, or perhaps one that it started: shells and bubblewrap
+// exit with 128 + its number then. Empty: none.
 func (e Exit) signalName() string { return unix.SignalName(syscall.Signal(e.Code - 128)) }
 
 // Plain returns valid UTF-8.
