@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"ao/shared/agent"
+	"ao/shared/config"
 	"ao/shared/executor"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -244,11 +245,12 @@ func (p Profile) TakesSystemPrompts() bool { return p.OwnExecutor() || p.SystemP
 // Program returns the path of the profile's executor: relative to the profile's file, or on PATH. If it is in neither,
 // it may be beside the worker, and a path also relative to where the worker was started.
 func (p Profile) Program() (string, error) {
-	path, err := process.Find(p.Command, filepath.Dir(p.Path))
+	folders := config.Folders(p.Command, filepath.Dir(p.Path))
+	path, err := process.Find(p.Command, folders[0])
 	if !errors.Is(err, fs.ErrNotExist) {
 		return path, err
 	}
-	for _, dir := range workerFolders(p.Command) {
+	for _, dir := range folders[1:] {
 		if other, missing := process.Find(p.Command, dir); missing == nil {
 			return other, nil
 		}
@@ -256,34 +258,12 @@ func (p Profile) Program() (string, error) {
 	return path, err
 }
 
-// workerFolders returns the worker's folders in which a relative path may be: that of its program, and where it was
-// started. Runs may write to the latter, so no bare name is looked up there.
-func workerFolders(path string) (all []string) {
-	if filepath.IsAbs(path) {
-		return nil
-	}
-	if self, err := os.Executable(); err == nil {
-		all = append(all, filepath.Dir(self))
-	}
-	if here, err := os.Getwd(); err == nil && strings.Contains(path, "/") {
-		all = append(all, here)
-	}
-	return all
-}
-
 // agentsDir returns the absolute path of agents_dir, which is looked for as Program is.
 func (p Profile) agentsDir() string {
-	if p.AgentsDir == "" || filepath.IsAbs(p.AgentsDir) {
-		return p.AgentsDir
+	if p.AgentsDir == "" {
+		return ""
 	}
-	beside := filepath.Join(filepath.Dir(p.Path), p.AgentsDir)
-	for _, dir := range append([]string{filepath.Dir(p.Path)}, workerFolders(p.AgentsDir)...) {
-		at := filepath.Join(dir, p.AgentsDir)
-		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
-			return at
-		}
-	}
-	return beside
+	return config.Locate(p.AgentsDir, filepath.Dir(p.Path))
 }
 
 // Agent is a procedural agent with the path of its program.

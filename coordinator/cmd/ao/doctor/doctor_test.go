@@ -179,6 +179,11 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	if err := os.MkdirAll("here/agents", 0o700); err != nil {
 		t.Fatal(err)
 	}
+	// but no bare name is
+	if err := os.Mkdir("bare", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("bare.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"bare"}`, 0o600)
 	write("here.json", `{"type":"procedural","command":"ao-procedural-exec","agents_dir":"here/agents"}`, 0o600)
 	c := Config{Env: env{"AO_API_TOKENS": tokens, "AO_TLS_KEY": key, "AO_NATS_CREDS": filepath.Join(top, "none"),
 		"AO_DATA_DIR": top, "AO_PROFILES_DIR": top}.get}
@@ -191,11 +196,12 @@ func TestFilesAndProfilesHere(t *testing.T) {
 	for name, wantText := range map[string]string{
 		"broken": "it ends too early", "strange": `type "magic"`, "lame": "is not executable",
 		"empty": "none does not exist", "folder": "agents_dir " + filepath.Join(top, "none"),
+		"bare": "agents_dir " + filepath.Join(top, "bare"),
 	} {
 		has(t, all, "profiles", health.Fail, "profile "+name+" does not load: ")
 		has(t, all, "profiles", health.Fail, wantText)
 	}
-	if len(all) != 5 {
+	if len(all) != 6 {
 		t.Errorf("%+v", all)
 	}
 	has(t, Config{Env: env{"AO_PROFILES_DIR": top, "AO_PROFILES": "good,here"}.get}.profiles(), "profiles", health.OK,

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ao/coordinator/health"
+	"ao/shared/config"
 	"ao/shared/fault"
 	"ao/shared/strictjson"
 )
@@ -44,23 +45,6 @@ func (c Config) profiles() (all results) {
 	return all
 }
 
-// statIn finds a path of a profile as a worker does: in the profile's folder, else beside this program, else in the
-// working directory. The error is about the first.
-func statIn(path, dir string) (at string, info fs.FileInfo, err error) {
-	if filepath.IsAbs(path) {
-		dir = ""
-	}
-	at = filepath.Join(dir, path)
-	info, err = os.Stat(at)
-	self, _ := os.Executable() // empty: the working directory
-	for _, other := range []string{filepath.Dir(self), ""} {
-		if found, missing := os.Stat(filepath.Join(other, path)); err != nil && missing == nil {
-			return filepath.Join(other, path), found, nil
-		}
-	}
-	return at, info, err
-}
-
 // profileError returns why a profile cannot be run; empty: no problem found.
 func profileError(dir, name string) string {
 	text, err := os.ReadFile(filepath.Join(dir, name+".json"))
@@ -83,7 +67,8 @@ func profileError(dir, name string) string {
 		if path == "" || what == "command" && !strings.Contains(path, "/") {
 			continue
 		}
-		path, info, err := statIn(path, dir)
+		path = config.Locate(path, dir)
+		info, err := os.Stat(path)
 		switch {
 		case err != nil:
 			return fmt.Sprintf("%s %s does not exist", what, path)
