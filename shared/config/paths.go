@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Folders returns the folders in which a path of a file in dir may be, the likeliest first: dir, that of this program,
-// and where it was started. Runs may write to the last, so no bare name is looked up there.
+// Folders returns the folders in which a path of a file in dir may be. They are dir, that of this program, and where it
+// was started. Runs may write to the last, so no bare name is looked up there.
 func Folders(path, dir string) []string {
 	if filepath.IsAbs(path) {
 		return []string{""}

@@ -95,6 +95,16 @@ func absolute(path string) string {
 	return path
 }
 
+const carriageReturn = "the first line ends in a carriage return; save the file with line ends of Unix"
+
+// path returns where the program is.
+func (s Spec) path() string {
+	if filepath.IsAbs(s.Path) {
+		return s.Path
+	}
+	return filepath.Join(s.Dir, s.Path)
+}
+
 // explainStart turns the system's error of a start into a StartError that names the cause.
 func explainStart(s Spec, err error) error {
 	if errors.Is(err, errSetLimits) || len(s.limits) > 0 && errors.Is(err, syscall.EPERM) {
@@ -103,10 +113,7 @@ func explainStart(s Spec, err error) error {
 	if why := dirProblem(s.Dir, err); why != "" {
 		return &StartError{s.Path, "the working directory " + s.Dir + " " + why, err}
 	}
-	path := s.Path
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.Dir, path)
-	}
+	path := s.path()
 	if bad := checkRunnable(s.Path, path); bad != nil {
 		return bad
 	}
@@ -117,8 +124,7 @@ func explainStart(s Spec, err error) error {
 		// a run may change its folder at any time: that does not count against the program
 		return &StartError{s.Path, "the working directory " + s.Dir + " was not usable as it started", err}
 	case missing && strings.HasSuffix(loader, "\r"):
-		return &StartError{s.Path, "bad interpreter: the first line ends in a carriage return; save the file with " +
-			"line ends of Unix", err}
+		return &StartError{s.Path, "bad interpreter: " + carriageReturn, err}
 	case missing:
 		return &StartError{s.Path, "its interpreter " + loader + " does not exist", err}
 	case errors.Is(err, syscall.EACCES):
@@ -158,24 +164,45 @@ func mayEnter(dir string) bool {
 	return err == nil
 }
 
-// interpreter returns the program that the system starts in place of a script or a binary, as the file names it; empty:
-// it names none.
-func interpreter(path string) string {
+// open opens a program's file; nil: it is none that can be read.
+func open(path string) *os.File {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // by now it may be a pipe, which must not hold it up
 	if err != nil {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
+// shebang returns what follows #! in the first line of a script, with its carriage return. Empty: it is no script.
+func shebang(path string) string {
+	f := open(path)
+	if f == nil {
 		return ""
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+	line, _ := bufio.NewReaderSize(f, 256).ReadSlice('\n')
+	rest, ok := strings.CutPrefix(string(line), "#!")
+	if !ok {
 		return ""
 	}
-	line, _ := bufio.NewReaderSize(f, 256).ReadSlice('\n')
-	if rest, ok := strings.CutPrefix(string(line), "#!"); ok {
-		rest = strings.Trim(rest, " \t\n") // a carriage return belongs to the name
-		if name := rest[:max(0, strings.IndexAny(rest+" ", " \t"))]; name != "" {
-			return name
-		}
+	return strings.Trim(rest, " \t\n")
+}
+
+// interpreter returns the program that the system starts in place of a script or a binary, as the file names it; empty:
+// it names none.
+func interpreter(path string) string {
+	if name, _, _ := strings.Cut(strings.ReplaceAll(shebang(path), "\t", " "), " "); name != "" {
+		return name // a carriage return belongs to it
 	}
+	f := open(path)
+	if f == nil {
+		return ""
+	}
+	defer f.Close()
 	binary, err := elf.NewFile(f)
 	if err != nil {
 		return ""

@@ -26,6 +26,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -45,7 +46,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 	if span.IsRecording() {
 		span.Set("process.executable.name", filepath.Base(s.Path))
 	}
-	c := s.Confinement
+	c, script := s.Confinement, s.path()
 	if c != nil {
 		var temp string
 		var err error
@@ -72,6 +73,7 @@ func Run(ctx context.Context, s Spec) (Exit, error) {
 
 	e := x.exit(status, usage)
 	span.SetInt("process.exit.code", e.Code)
+	e.crlf = e.Code != 0 && e.signal == 0 && strings.HasSuffix(shebang(script), "\r")
 	if c != nil {
 		e.Hit = c.Limits.detectHit(e)
 	}

@@ -238,6 +238,30 @@ func TestReasonNamesSignals(t *testing.T) {
 	}
 }
 
+// TestLineEndsOfWindows: a script whose interpreter starts and stumbles over them. Other failures are left alone.
+func TestLineEndsOfWindows(t *testing.T) {
+	const hint = "the first line ends in a carriage return; save the file with line ends of Unix"
+	for _, tt := range []struct {
+		text string
+		want bool
+	}{
+		{"#!/bin/sh -e\r\necho hi\r\n", true},
+		{"#!/usr/bin/env sh\r\necho hi\r\n", true},
+		{"#!/bin/sh -e\nexit 3\n", false},
+	} {
+		t.Run(tt.text, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "script"), []byte(tt.text), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			e, err := Run(t.Context(), Spec{Path: "./script", Dir: dir})
+			if got := e.Fault("x").Message; err != nil || e.Code == 0 || strings.Contains(got, hint) != tt.want {
+				t.Errorf("%d %v: %s", e.Code, err, got)
+			}
+		})
+	}
+}
+
 // TestAFolderThatComesAndGoes: the folder of a run was not there as its program started, and is now. That is the run's
 // matter: others can start the program.
 func TestAFolderThatComesAndGoes(t *testing.T) {

@@ -16,12 +16,16 @@ import (
 const MaxReason = 2000
 
 // Reason returns why a program failed: the limit that it hit, then the end of its output. That is stderr, else stdout,
-// else the signal or the exit code.
+// else the signal or the exit code. The carriage return of a script is named last.
 func (e Exit) Reason() string {
+	text := e.lastOutput()
 	if e.Hit.Limit != "" {
-		return e.Hit.String() + ": " + e.lastOutput()
+		text = e.Hit.String() + ": " + text
 	}
-	return e.lastOutput()
+	if e.crlf {
+		text += "\n(" + carriageReturn + ")"
+	}
+	return text
 }
 
 // StderrTail is the field of an error with the end of stderr.
@@ -58,8 +62,8 @@ func (e Exit) lastOutput() string {
 	}
 }
 
-// signalName returns the name of the signal that ended the program, or perhaps one that it started: shells and bubblewrap
-// exit with 128 + its number then. Empty: none.
+// signalName returns the name of the signal that ended the program, or perhaps one that it started. Shells and
+// bubblewrap exit with 128 + its number then. Empty: none.
 func (e Exit) signalName() string { return unix.SignalName(syscall.Signal(e.Code - 128)) }
 
 // Plain returns valid UTF-8.

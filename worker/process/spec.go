@@ -68,6 +68,7 @@ type Exit struct {
 	StderrCut int64
 	cpu       time.Duration // user and system time of the program and the children that it waited for
 	Hit       Hit           // the limit that probably ended it
+	crlf      bool          // it failed, and is a script whose first line ends in a carriage return
 }
 
 // Confinement limits what the programs of a profile may use and see. A confined program has its own folder for
