@@ -93,7 +93,7 @@ func TestNothingIsRefusedWhileTyping(t *testing.T) {
 func TestOneVerdict(t *testing.T) {
 	t.Parallel()
 	s := newTokenStack(t)
-	p := tab(t, s.stack, "/ui/new?agent=demo")
+	p := tab(t, s.stack, "/ui/new?agent=show-me")
 	p.logIn(s.tokens["read"])
 	p.fill("$.prompt", "@say one")
 	p.has("You cannot start it. “the-read” has scope read")

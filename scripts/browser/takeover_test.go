@@ -23,7 +23,7 @@ func TestTakeover(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	_, session := s.run(t, `{"agent_name":"demo","prompt":"@say here"}`)
+	_, session := s.run(t, `{"agent_name":"show-me","prompt":"@say here"}`)
 	p := open(t, s, "/ui/?first="+session)
 	p.click("Kill a worker yourself")
 	p.has("Run this in another terminal")

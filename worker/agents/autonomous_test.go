@@ -27,8 +27,8 @@ func TestAutonomousExamples(t *testing.T) {
 		"summarizer":       `{"prompt":"Summarize README.md"}`,
 		"data-extractor":   `{"prompt":"Ada Lovelace met Charles Babbage in London in 1833."}`,
 		"content-writer":   `{"topic":"AI Safety","format":"essay","max_words":500}`,
-		"demo":             `{"prompt":"@say Hello"}`,
-		"demo-summary":     `{"prompt":"Summarize"}`,
+		"show-me":          `{"prompt":"@say Hello"}`,
+		"show-me-summary":  `{"prompt":"Summarize"}`,
 	}
 	var names []string
 	for _, f := range files {

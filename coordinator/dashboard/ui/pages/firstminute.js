@@ -9,16 +9,16 @@ import { Button, Card, CodeLine, Details, Hostile, Icon, Num, Problem, Status, T
 import { Proof } from "./proof.js";
 
 // The agents that play it are shipped for nothing else: what users make of their own agents does not break it.
-const [demo, summary] = ["demo", "demo-summary"];
+const [showMe, summary] = ["show-me", "show-me-summary"];
 
 // What the profile test does by itself, without any model: see the directives in worker/testexec.
 const child = (agent, prompt) => `@child ${agent} async_callback ${object([["prompt", quote(prompt)]])}`;
 const script = [
   "@say I am asking four other agents. I continue when they have answered.",
   child(summary, "@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {\"wrong\":1}"),
-  child(demo, "@sleep 2s\n@say Looking for names\n@sleep 8s"),
-  child(demo, "@sleep 5s\n@fail source_unreachable The source does not answer"),
-  child(demo, "@sleep 12s\n@say Scanning the code"),
+  child(showMe, "@sleep 2s\n@say Looking for names\n@sleep 8s"),
+  child(showMe, "@sleep 5s\n@fail source_unreachable The source does not answer"),
+  child(showMe, "@sleep 12s\n@say Scanning the code"),
 ].join("\n");
 
 const runBody = (agent, prompt, more = []) => object([["agent_name", quote(agent)], ["prompt", quote(prompt)], ...more]);
@@ -33,7 +33,7 @@ export default function FirstMinute() {
     setBusy(true);
     setError(null);
     try {
-      const made = await send("POST", "/runs", runBody(demo, script), { headers: { "Idempotency-Key": key.current } });
+      const made = await send("POST", "/runs", runBody(showMe, script), { headers: { "Idempotency-Key": key.current } });
       setQuery({ first: made.session_id }, { push: true });
     } catch (err) {
       setError(err);
@@ -53,7 +53,7 @@ export default function FirstMinute() {
 async function missingOf(signal) {
   const [{ runners }, { agents }] = await Promise.all([get("/runners", {}, { signal }), get("/agents", { status: "active" }, { signal })]);
   if (!runners.some((r) => r.status === "online" && r.executor_profile === "test")) return "No runner with the profile test is online. It needs no model; scripts/up starts one.";
-  const away = [demo, summary].filter((name) => !agents.some((a) => a.name === name));
+  const away = [showMe, summary].filter((name) => !agents.some((a) => a.name === name));
   return away.length > 0 ? `The agents of the demonstration are not here: ${away.join(", ")}. scripts/up has them.` : "";
 }
 
@@ -110,7 +110,7 @@ function Kill() {
     setError(null);
     try {
       const since = new Date().toISOString();
-      const made = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody(demo, "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
+      const made = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody(showMe, "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
       setStarted({ since, ids: new Set(made.map((m) => m.run_id)) });
     } catch (err) {
       setError(err);
@@ -122,7 +122,7 @@ function Kill() {
 }
 
 function Takeover({ ids }) {
-  const runs = useResource(async (signal) => (await get("/runs", { agent_name: demo, limit: 200 }, { signal })).runs.filter((r) => ids.has(r.run_id)), []);
+  const runs = useResource(async (signal) => (await get("/runs", { agent_name: showMe, limit: 200 }, { signal })).runs.filter((r) => ids.has(r.run_id)), []);
   const rows = runs.data ?? [];
   const open = rows.filter((r) => !["completed", "failed", "stopped"].includes(r.status));
   useEvery(1, runs.reload, rows.length === 0 || open.length > 0);
