@@ -20,7 +20,7 @@ function All() {
   const close = () => setDialog(null);
   const actions = html`<${New} onClick=${() => setDialog({ kind: "new" })} />`;
   return html`<${Page} title="Schemas" actions=${actions}>
-    <p class="soft">Output schemas that agents and callers use by name. A schema never changes: create another name for a new version.</p>
+    <p class="soft">Output schemas that agents and callers use by name. One of the API never changes: create another name for a new version.</p>
     <${Loaded} resource=${resource} what="The list of schemas">${(data) => (data.schemas.length === 0
       ? html`<${Empty} icon="schemas" title="No named schemas yet" text="Create one, then use it as the output schema of agents or of a single run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>`
       : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns(setDialog)} />`)}<//>
@@ -29,23 +29,36 @@ function All() {
     ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} onClose=${close} done=${resource.reload} />`}<//>`;
 }
 
-// users are the agents that need a schema: it can be deleted without them only.
-const users = (s) => [...new Set([...(s.used_by ?? []), ...(s.referred_by ?? [])])];
-
-const inUse = (s) => (users(s).length > 0 ? `${plural(users(s).length, "agent")} ${users(s).length === 1 ? "uses" : "use"} it: ${visible(users(s).slice(0, 5).join(", "))}` : undefined);
-
-const columns = (act) => [
-  { id: "name", label: "Schema", render: (s) => html`<div class="two"><a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a><span class="faint cut"><${Text} text=${s.description} /></span></div>` },
-  { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${users(s)} />` },
-  { id: "made", label: "Created", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
-  { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "60px", end: true, class: "acts", render: (s) => html`<div class="row"><${Menu} label=${`Actions for ${s.name}`} items=${[
-    { label: "Open", icon: "edit", run: () => navigate(path(["schemas", s.name])) },
-    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", why: inUse(s), run: () => act({ kind: "delete", name: s.name }) }]} /></div>` },
+// users are what needs a schema, agents and other schemas: it can be deleted without them only.
+const users = [
+  { member: "used_by", label: "Used by", one: "agent", uses: ["uses it", "use it"], href: (name) => path(["agents", name], { tab: "output" }) },
+  { member: "referred_by", label: "Referred to by", one: "schema", uses: ["refers to it", "refer to it"], href: (name) => path(["schemas", name]) },
 ];
 
-function Users({ names }) {
-  if (names.length === 0) return html`<span class="faint">no agent</span>`;
-  return html`<span class="row">${names.slice(0, 3).map((n) => html`<a href=${path(["agents", n], { tab: "output" })}><${Hostile} text=${n} /></a>`)}${names.length > 3 && html`<span class="faint">and ${names.length - 3} more</span>`}</span>`;
+// noDelete says why a schema cannot be deleted here; undefined where it can.
+function noDelete(s) {
+  if (s.origin === "file") return "It is defined by a file in AO_SCHEMAS_DIR: remove the file";
+  const whys = users.filter((u) => s[u.member].length > 0).map((u) => {
+    const names = s[u.member];
+    return `${plural(names.length, u.one)} ${u.uses[names.length === 1 ? 0 : 1]}: ${visible(names.slice(0, 5).join(", "))}`;
+  });
+  return whys.length > 0 ? whys.join(". ") : undefined;
+}
+
+const FileBadge = ({ schema: s }) => (s.origin === "file" ? html`<${Badge} title="Defined by a file in AO_SCHEMAS_DIR; an edit counts at once">file<//>` : "");
+
+const columns = (act) => [
+  { id: "name", label: "Schema", render: (s) => html`<div class="two"><span class="row cut">${s.error ? html`<${Hostile} text=${s.name} />` : html`<a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a>`}<${FileBadge} schema=${s} /></span>${s.error ? html`<span class="bad cut" title=${visible(s.error)}><${Hostile} text=${s.error} /></span>` : html`<span class="faint cut"><${Text} text=${s.description} /></span>`}</div>` },
+  ...users.map((u) => ({ id: u.member, label: u.label, hide: 3, render: (s) => html`<${Users} names=${s[u.member]} of=${u} />` })),
+  { id: "made", label: "Created", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
+  { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "60px", end: true, class: "acts", render: (s) => html`<div class="row"><${Menu} label=${`Actions for ${s.name}`} items=${[
+    { label: "Open", icon: "edit", why: s.error && "Its file cannot be used", run: () => navigate(path(["schemas", s.name])) },
+    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", why: noDelete(s), run: () => act({ kind: "delete", name: s.name }) }]} /></div>` },
+];
+
+function Users({ names, of }) {
+  if (names.length === 0) return html`<span class="faint">no ${of.one}</span>`;
+  return html`<span class="row">${names.slice(0, 3).map((n) => html`<a href=${of.href(n)}><${Hostile} text=${n} /></a>`)}${names.length > 3 && html`<span class="faint">and ${names.length - 3} more</span>`}</span>`;
 }
 
 function One({ name }) {
@@ -53,10 +66,10 @@ function One({ name }) {
   const [dialog, setDialog] = useState(null);
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;
-  const actions = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" why=${inUse(data)} onClick=${() => setDialog("delete")}>Delete<//>`;
-  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>immutable<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
+  const actions = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" why=${noDelete(data)} onClick=${() => setDialog("delete")}>Delete<//>`;
+  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap">${schema.origin === "file" ? html`<${FileBadge} schema=${schema} />` : html`<${Badge}>immutable<//>`}<span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
       <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">created <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
-        <p class="row wrap"><span class="faint">${users(schema).length ? "Used by" : "Used by no agent"}</span>${users(schema).length > 0 && html`<${Users} names=${users(schema)} />`}</p></div><//>
+        ${users.map((u) => html`<p class="row wrap"><span class="faint">${u.label}</span> <${Users} names=${schema[u.member]} of=${u} /></p>`)}</div><//>
       <${Card} title="Playground"><${Playground} schema=${schema.schema.pretty()} /><//></div>`}<//>
     ${dialog === "copy" && html`<${Create} from=${data} onClose=${() => setDialog(null)} />`}
     ${dialog === "delete" && html`<${Remove} name=${name} onClose=${() => setDialog(null)} done=${() => navigate(path(["schemas"]))} />`}<//>`;
