@@ -162,17 +162,7 @@ func TestThePages(t *testing.T) {
 
 	r.follow(docs+"mcp.md", "## Connecting", map[string]func(string){"curl ": ran("completed")})
 
-	for _, page := range []string{"login.js", "queues.js", "runners.js"} {
-		r.follow("coordinator/dashboard/ui/pages/"+page, "CodeLine", map[string]func(string){
-			"PATH=bin:$PATH ao worker": func(line string) {
-				p := r.start("AO_NATS_URL=nats://" + r.nats + " " + line)
-				natstest.Until(t, "the worker takes runs", func() bool {
-					log, err := os.ReadFile(p.log)
-					return err == nil && bytes.Count(log, []byte("msg=registered")) == 2
-				})
-				p.interrupt()
-			}})
-	}
+	r.follow("coordinator/dashboard/ui/pages/login.js", "CodeLine", nil)
 
 	door := "#!/bin/sh\n"
 	r.follow(docs+"gateway.md", "# The gateway: HTTP for the programs of a run",

@@ -18,8 +18,6 @@ var runBy = map[string]string{
 	"mcp.md ## Connecting":                                     "scripts/newcomer.TestThePages",
 	"operating.md ## Back up and restore":                      "scripts/newcomer.TestOperatingScriptsUp",
 	"login.js CodeLine":                                        "scripts/newcomer.TestThePages",
-	"queues.js CodeLine":                                       "scripts/newcomer.TestThePages",
-	"runners.js CodeLine":                                      "scripts/newcomer.TestThePages",
 	"tracing.md ## Try it":                                     "scripts/newcomer.TestThePages",
 	"tracing.md ## For callers":                                "scripts/newcomer.TestThePages",
 }

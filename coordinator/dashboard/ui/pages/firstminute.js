@@ -2,10 +2,10 @@
 import { html, useRef, useState } from "../base.js";
 import { get, newKey, now, seg, send } from "../lib/api.js";
 import { object, quote } from "../lib/json.js";
-import { may } from "../lib/rights.js";
 import { query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
-import { Button, Card, CodeLine, Details, Hostile, Icon, Num, Problem, Status, Text, Took, shellQuote, useEvery, useResource } from "../lib/components.js";
+import { Button, Card, Details, Hostile, Icon, Num, Problem, Status, Text, Took, useEvery, useResource } from "../lib/components.js";
+import { WorkerLine } from "../lib/worker.js";
 import { Proof } from "./proof.js";
 
 // The agents that play it are shipped for nothing else: what users make of their own agents does not break it.
@@ -79,27 +79,12 @@ function Live({ session }) {
       ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
 }
 
-const loopback = /^(?:127\.0\.0\.1|localhost|\[::1\])$/;
-const keys = ["AO_NATS_USERS", "AO_NATS_CREDS", "AO_NATS_CA", "AO_NATS_CERT"];
-
-// lineOf is what starts a second worker and kills it; undefined where nobody but the operator can say it: the coordinator is
-// elsewhere, or NATS is, or asks for keys.
-function lineOf(settings) {
-  const value = (name) => settings.find((s) => s.name === name)?.value ?? "";
-  const url = value("AO_NATS_URL") === "embed" ? "nats://" + value("AO_NATS_LISTEN") : value("AO_NATS_URL");
-  const [, host, port] = /^nats:\/\/(.+):(\d+)$/.exec(url) ?? [];
-  if (!loopback.test(location.hostname) || !loopback.test(host) || keys.some((name) => !["", "unset"].includes(value(name)))) return undefined;
-  const there = host === "127.0.0.1" && port === "4222" ? "" : ` --nats-url ${shellQuote(url)}`;
-  return `PATH=bin:$PATH ao worker -x test${there} & sleep 12; kill -9 $!`;
-}
-
-// Line is the command, where one is known.
-function Line() {
-  const settings = useResource(async (signal) => (may("GET /settings") ? (await get("/settings", {}, { signal })).settings : []), []);
-  const line = settings.data && lineOf(settings.data);
-  if (!line) return html`<p class="soft">Start a second worker with the profile test, and kill it with SIGKILL after 12 seconds. Start the runs meanwhile.</p>`;
-  return html`<p class="soft">Run this in another terminal, in the folder of <code>scripts/up</code>: it starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile.</p><${CodeLine} text=${line} />`;
-}
+const second = {
+  flags: " -x test",
+  after: " & sleep 12; kill -9 $!",
+  does: "starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile.",
+  otherwise: "Start a second worker with the profile test, and kill it with SIGKILL after 12 seconds. Start the runs meanwhile.",
+};
 
 // Sixteen runs that may be attempted again, on two workers, one of which is killed.
 function Kill() {
@@ -116,7 +101,7 @@ function Kill() {
       setError(err);
     }
   };
-  return html`<${Details} class="kill" summary="Kill a worker yourself"><div class="stack"><${Line} />
+  return html`<${Details} class="kill" summary="Kill a worker yourself"><div class="stack"><${WorkerLine} ...${second} />
     <p class="soft">Within one lease (15 s) the other worker takes over the runs of the dead one.</p><div><${Button} icon="play" needs="POST /runs" why=${started ? "They have started" : undefined} onClick=${start}>Start 16 runs<//></div>
     ${error && html`<${Problem} error=${error} />`}${started && html`<${Takeover} ids=${started.ids} />`}</div><//>`;
 }

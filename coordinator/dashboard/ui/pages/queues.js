@@ -2,7 +2,8 @@
 import { html } from "../base.js";
 import { get, seg } from "../lib/api.js";
 import { plural } from "../lib/format.js";
-import { Badge, Button, Card, CodeLine, Empty, Facts, Hostile, Loaded, Num, Page, Table, Time, useEvery, useResource } from "../lib/components.js";
+import { Badge, Button, Card, Empty, Facts, Hostile, Loaded, Num, Page, Table, Time, useEvery, useResource } from "../lib/components.js";
+import { StartWorker } from "../lib/worker.js";
 
 /** Queues is the list of queues. */
 export default function Queues() {
@@ -23,7 +24,7 @@ function Shown({ status: s }) {
       ["Limit", html`<${Num} value=${s.max_pending} />`]]} /><//>
       <${Card} title="Slots"><${Facts} of=${[["Taken", html`<${Num} value=${s.slots.taken} /> of <${Num} value=${s.slots.all} />`], ["Runners online", html`<a href="/ui/runners?status=online"><${Num} value=${s.runners.online} /></a>`]]} /><//></div>
     ${s.queues.length === 0
-      ? html`<${Empty} icon="queues" title="No queues yet" text="A queue appears with the first runner that registers, or the first run that waits for one."><${CodeLine} text="PATH=bin:$PATH ao worker" /><${Button} href="/ui/runners">Runners<//><//>`
+      ? html`<${Empty} icon="queues" title="No queues yet" text="A queue appears with the first runner that registers, or the first run that waits for one."><${StartWorker} /><${Button} href="/ui/runners">Runners<//><//>`
       : html`<${Card} class="flush"><${Table} label="Queues" rows=${s.queues} rowKey=${(q) => q.queue} columns=${columns} rowHeight=${40} /><//>`}`;
 }
 

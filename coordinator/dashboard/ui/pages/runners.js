@@ -3,7 +3,8 @@ import { html, useState } from "../base.js";
 import { get, seg, send } from "../lib/api.js";
 import { query, setQuery } from "../lib/router.js";
 import { plural } from "../lib/format.js";
-import { Button, Card, Choice, CodeLine, Confirm, Empty, Hostile, Id, Loaded, Page, Status, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
+import { Button, Card, Choice, Confirm, Empty, Hostile, Id, Loaded, Page, Status, Text, Time, Took, toast, useEvery, useResource } from "../lib/components.js";
+import { StartWorker } from "../lib/worker.js";
 
 // The runners, and the runs that they have now.
 async function load(signal) {
@@ -30,8 +31,8 @@ export default function Runners() {
 function Shown({ all, status, onDrain }) {
   const shown = all.filter((r) => !status || r.status === status);
   if (all.length === 0) {
-    return html`<${Empty} icon="runners" title="No runners yet" text="A runner is one executor profile of a worker. Runs wait until one is online. Start a worker:">
-      <${CodeLine} text="PATH=bin:$PATH ao worker" /><//>`;
+    return html`<${Empty} icon="runners" title="No runners yet" text="A runner is one executor profile of a worker. Runs wait until one is online.">
+      <${StartWorker} /><//>`;
   }
   if (shown.length === 0) return html`<${Empty} icon="filter" title=${`No runner is ${status}`}><${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//><//>`;
   return html`<div class="grid">${shown.map((r) => html`<${Runner} key=${r.runner_id} runner=${r} onDrain=${() => onDrain(r)} />`)}</div>`;
