@@ -1967,6 +1967,25 @@ function save(name, blob) {
 }
 var agentNames = async (signal2) => (await get("/agents", {}, { signal: signal2 })).agents.map((a) => a.name).sort();
 
+// lib/worker.js
+var loopback = /^(?:127\.0\.0\.1|localhost|\[::1\])$/;
+var keys = ["AO_NATS_USERS", "AO_NATS_CREDS", "AO_NATS_CA", "AO_NATS_CERT"];
+function commandOf(settings, flags) {
+  const value = (name) => settings.find((s) => s.name === name)?.value ?? "";
+  const url = value("AO_NATS_URL") === "embed" ? "nats://" + value("AO_NATS_LISTEN") : value("AO_NATS_URL");
+  const [, host, port] = /^nats:\/\/(.+):(\d+)$/.exec(url) ?? [];
+  if (!loopback.test(location.hostname) || !loopback.test(host) || keys.some((name) => !["", "unset"].includes(value(name)))) return void 0;
+  const there = host === "127.0.0.1" && port === "4222" ? "" : ` --nats-url ${shellQuote(url)}`;
+  return `PATH=bin:$PATH ao worker${flags}${there}`;
+}
+function WorkerLine({ flags = "", after = "", does, otherwise }) {
+  const settings = useResource(async (signal2) => may("GET /settings") ? (await get("/settings", {}, { signal: signal2 })).settings : [], []);
+  const command = settings.data && commandOf(settings.data, flags);
+  if (!command) return html`<p class="soft">${otherwise}</p>`;
+  return html`<p class="soft">Run this in another terminal, in the folder of <code>scripts/up</code>: it ${does}</p><${CodeLine} text=${command + after} />`;
+}
+var StartWorker = () => html`<${WorkerLine} does="starts a worker." otherwise="Whoever runs this coordinator starts a worker with the address of its NATS, and its keys." />`;
+
 // pages/proof.js
 function Proof({ kind = "" }) {
   const [open, setOpen] = useState(query.value.has("prove"));
@@ -2010,14 +2029,14 @@ function Sum({ of, total, parts: parts4 }) {
 }
 
 // pages/firstminute.js
-var [demo, summary] = ["demo", "demo-summary"];
+var [showMe, summary] = ["show-me", "show-me-summary"];
 var child = (agent, prompt) => `@child ${agent} async_callback ${object([["prompt", quote(prompt)]])}`;
 var script = [
   "@say I am asking four other agents. I continue when they have answered.",
   child(summary, '@sleep 4s\n@say Reading the document\n@sleep 3s\n@json {"wrong":1}'),
-  child(demo, "@sleep 2s\n@say Looking for names\n@sleep 8s"),
-  child(demo, "@sleep 5s\n@fail source_unreachable The source does not answer"),
-  child(demo, "@sleep 12s\n@say Scanning the code")
+  child(showMe, "@sleep 2s\n@say Looking for names\n@sleep 8s"),
+  child(showMe, "@sleep 5s\n@fail source_unreachable The source does not answer"),
+  child(showMe, "@sleep 12s\n@say Scanning the code")
 ].join("\n");
 var runBody = (agent, prompt, more = []) => object([["agent_name", quote(agent)], ["prompt", quote(prompt)], ...more]);
 function FirstMinute() {
@@ -2029,7 +2048,7 @@ function FirstMinute() {
     setBusy(true);
     setError(null);
     try {
-      const made2 = await send("POST", "/runs", runBody(demo, script), { headers: { "Idempotency-Key": key.current } });
+      const made2 = await send("POST", "/runs", runBody(showMe, script), { headers: { "Idempotency-Key": key.current } });
       setQuery({ first: made2.session_id }, { push: true });
     } catch (err) {
       setError(err);
@@ -2046,7 +2065,7 @@ function FirstMinute() {
 async function missingOf(signal2) {
   const [{ runners }, { agents }] = await Promise.all([get("/runners", {}, { signal: signal2 }), get("/agents", { status: "active" }, { signal: signal2 })]);
   if (!runners.some((r) => r.status === "online" && r.executor_profile === "test")) return "No runner with the profile test is online. It needs no model; scripts/up starts one.";
-  const away = [demo, summary].filter((name) => !agents.some((a) => a.name === name));
+  const away = [showMe, summary].filter((name) => !agents.some((a) => a.name === name));
   return away.length > 0 ? `The agents of the demonstration are not here: ${away.join(", ")}. scripts/up has them.` : "";
 }
 var over = (sessions) => sessions.length > 4 && sessions.every((s) => s.runs.every((r) => ["completed", "failed", "stopped"].includes(r.status))) && sessions[0].runs.length > 1;
@@ -2068,22 +2087,12 @@ function Live({ session }) {
       <span class="faint"><${Took} from=${r.started_at} to=${r.completed_at} running=${Boolean(r.started_at)} /></span>
       ${r.error && html`<span class="bad about"><${Hostile} text=${r.error.message ?? r.error.error} /></span>`}</li>`))}</ul></div>`;
 }
-var loopback = /^(?:127\.0\.0\.1|localhost|\[::1\])$/;
-var keys = ["AO_NATS_USERS", "AO_NATS_CREDS", "AO_NATS_CA", "AO_NATS_CERT"];
-function lineOf(settings) {
-  const value = (name) => settings.find((s) => s.name === name)?.value ?? "";
-  const url = value("AO_NATS_URL") === "embed" ? "nats://" + value("AO_NATS_LISTEN") : value("AO_NATS_URL");
-  const [, host, port] = /^nats:\/\/(.+):(\d+)$/.exec(url) ?? [];
-  if (!loopback.test(location.hostname) || !loopback.test(host) || keys.some((name) => !["", "unset"].includes(value(name)))) return void 0;
-  const there = host === "127.0.0.1" && port === "4222" ? "" : ` --nats-url ${shellQuote(url)}`;
-  return `PATH=bin:$PATH ao worker -x test${there} & sleep 12; kill -9 $!`;
-}
-function Line() {
-  const settings = useResource(async (signal2) => may("GET /settings") ? (await get("/settings", {}, { signal: signal2 })).settings : [], []);
-  const line2 = settings.data && lineOf(settings.data);
-  if (!line2) return html`<p class="soft">Start a second worker with the profile test, and kill it with SIGKILL after 12 seconds. Start the runs meanwhile.</p>`;
-  return html`<p class="soft">Run this in another terminal, in the folder of <code>scripts/up</code>: it starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile.</p><${CodeLine} text=${line2} />`;
-}
+var second = {
+  flags: " -x test",
+  after: " & sleep 12; kill -9 $!",
+  does: "starts a second worker and kills it with SIGKILL after 12 seconds. Start the runs meanwhile.",
+  otherwise: "Start a second worker with the profile test, and kill it with SIGKILL after 12 seconds. Start the runs meanwhile."
+};
 function Kill() {
   const [started2, setStarted] = useState(null);
   const [error, setError] = useState(null);
@@ -2092,18 +2101,18 @@ function Kill() {
     setError(null);
     try {
       const since = (/* @__PURE__ */ new Date()).toISOString();
-      const made2 = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody(demo, "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
+      const made2 = await Promise.all(Array.from({ length: 16 }, (_, i) => send("POST", "/runs", runBody(showMe, "@sleep 15s\n@say done", [["max_attempts", "3"]]), { headers: { "Idempotency-Key": `${key.current}-${i}` } })));
       setStarted({ since, ids: new Set(made2.map((m) => m.run_id)) });
     } catch (err) {
       setError(err);
     }
   };
-  return html`<${Details} class="kill" summary="Kill a worker yourself"><div class="stack"><${Line} />
+  return html`<${Details} class="kill" summary="Kill a worker yourself"><div class="stack"><${WorkerLine} ...${second} />
     <p class="soft">Within one lease (15 s) the other worker takes over the runs of the dead one.</p><div><${Button} icon="play" needs="POST /runs" why=${started2 ? "They have started" : void 0} onClick=${start2}>Start 16 runs<//></div>
     ${error && html`<${Problem} error=${error} />`}${started2 && html`<${Takeover} ids=${started2.ids} />`}</div><//>`;
 }
 function Takeover({ ids: ids2 }) {
-  const runs = useResource(async (signal2) => (await get("/runs", { agent_name: demo, limit: 200 }, { signal: signal2 })).runs.filter((r) => ids2.has(r.run_id)), []);
+  const runs = useResource(async (signal2) => (await get("/runs", { agent_name: showMe, limit: 200 }, { signal: signal2 })).runs.filter((r) => ids2.has(r.run_id)), []);
   const rows = runs.data ?? [];
   const open = rows.filter((r) => !["completed", "failed", "stopped"].includes(r.status));
   useEvery(1, runs.reload, rows.length === 0 || open.length > 0);
@@ -3891,7 +3900,7 @@ function syntaxErrors(text) {
 }
 
 // lib/agents.js
-var answered = /* @__PURE__ */ new Set(["created_at", "modified_at", "runner_id", "runners", "origin", "path", "editable", "reason", "command", "drafts", "unused_file"]);
+var answered = /* @__PURE__ */ new Set(["created_at", "modified_at", "runner_id", "runners", "origin", "path", "editable", "reason", "command", "drafts", "agent_hash", "unused_file"]);
 async function loadAgent(name, signal2) {
   const { data, text, headers } = await request("GET", "/agents/" + seg(name), { signal: signal2 });
   return { ...data, text, etag: headers.get("ETag") };
@@ -4376,7 +4385,7 @@ var stringAt = (definition, name) => {
   const text = definition.value(name);
   return text === void 0 ? "" : stringOf(read4(text)) ?? text;
 };
-function Line2({ definition, name, label, hint, lines = false, empty = "null" }) {
+function Line({ definition, name, label, hint, lines = false, empty = "null" }) {
   const value = stringAt(definition, name);
   const input = (e) => definition.set(name, e.currentTarget.value === "" ? empty : quote(e.currentTarget.value));
   const props = { value, readonly: Boolean(definition.fixed), onInput: input, spellcheck: lines };
@@ -4420,15 +4429,15 @@ function General({ definition, agent }) {
   const procedural = agent.type === "procedural";
   return html`<div class="grid">
     <${Card} title="About"><div class="stack">
-      <${Line2} definition=${definition} name="description" label="Description" lines=${true} empty='""' hint="For people, and for agents that choose which agent to ask." />
+      <${Line} definition=${definition} name="description" label="Description" lines=${true} empty='""' hint="For people, and for agents that choose which agent to ask." />
       <${Words} label="Tags" hint="Some runners only take agents that share one of their tags. Separate with commas." fixed=${definition.fixed} value=${definition.value("tags")} onChange=${(t) => definition.set("tags", t)} />
       ${agent.command && html`<${Field} label="Command" hint="The program that the runner starts.">${(c) => html`<input type="text" readonly value=${agent.command} ...${c} />`}<//>`}</div><//>
     <${Card} title="How it runs"><div class="stack">
-      ${!procedural && html`<${Line2} definition=${definition} name="model" label="Model" hint="If the profile allows it. Default: the profile's model." />
+      ${!procedural && html`<${Line} definition=${definition} name="model" label="Model" hint="If the profile allows it. Default: the profile's model." />
         <${Digits} definition=${definition} name="max_turns" label="Model turns in one run" hint="Limited by the profile." />`}
       <${Digits} definition=${definition} name="timeout_seconds" label="Time limit" unit="seconds" hint=${`The upper limit for every run. Default: ${procedural ? 300 : 3600}.`} />
       <${Digits} definition=${definition} name="max_attempts" label="Attempts" hint="How many attempts a run has when they fail or are lost. Default: 1." /></div><//>
-    <${Card} title="Where it runs"><div class="stack"><${Line2} definition=${definition} name="executor_profile" label="Executor profile" hint="The executor profile its runs need." />
+    <${Card} title="Where it runs"><div class="stack"><${Line} definition=${definition} name="executor_profile" label="Executor profile" hint="The executor profile its runs need." />
       <${Demands} value=${definition.value("demands")} fixed=${definition.fixed} onChange=${(t) => definition.set("demands", t)} /></div><//>
   </div>`;
 }
@@ -5044,36 +5053,47 @@ function All() {
   const close = () => setDialog(null);
   const actions4 = html`<${New} onClick=${() => setDialog({ kind: "new" })} />`;
   return html`<${Page} title="Schemas" actions=${actions4}>
-    <p class="soft">Output schemas that agents and callers use by name. A schema never changes: create another name for a new version.</p>
+    <p class="soft">Output schemas that agents and callers use by name. One of the API never changes: create another name for a new version.</p>
     <${Loaded} resource=${resource} what="The list of schemas">${(data) => data.schemas.length === 0 ? html`<${Empty} icon="schemas" title="No named schemas yet" text="Create one, then use it as the output schema of agents or of a single run."><${New} onClick=${() => setDialog({ kind: "new" })} /><//>` : html`<${Table} label="Schemas" rows=${data.schemas} rowKey=${(s) => s.name} rowHeight=${48} columns=${columns3(setDialog)} />`}<//>
     ${(resource.data || resource.error) && html`<${Card} title="Playground"><${Playground} schema=${null} /><//>`}
     ${dialog?.kind === "new" && html`<${Create2} onClose=${close} />`}
     ${dialog?.kind === "delete" && html`<${Remove} name=${dialog.name} onClose=${close} done=${resource.reload} />`}<//>`;
 }
-var users = (s) => [.../* @__PURE__ */ new Set([...s.used_by ?? [], ...s.referred_by ?? []])];
-var inUse = (s) => users(s).length > 0 ? `${plural(users(s).length, "agent")} ${users(s).length === 1 ? "uses" : "use"} it: ${visible(users(s).slice(0, 5).join(", "))}` : void 0;
+var users = [
+  { member: "used_by", label: "Used by", one: "agent", uses: ["uses it", "use it"], href: (name) => path(["agents", name], { tab: "output" }) },
+  { member: "referred_by", label: "Referred to by", one: "schema", uses: ["refers to it", "refer to it"], href: (name) => path(["schemas", name]) }
+];
+function noDelete(s) {
+  if (s.origin === "file") return "It is defined by a file in AO_SCHEMAS_DIR: remove the file";
+  const whys = users.filter((u) => s[u.member].length > 0).map((u) => {
+    const names3 = s[u.member];
+    return `${plural(names3.length, u.one)} ${u.uses[names3.length === 1 ? 0 : 1]}: ${visible(names3.slice(0, 5).join(", "))}`;
+  });
+  return whys.length > 0 ? whys.join(". ") : void 0;
+}
+var FileBadge = ({ schema: s }) => s.origin === "file" ? html`<${Badge} title="Defined by a file in AO_SCHEMAS_DIR; an edit counts at once">file<//>` : "";
 var columns3 = (act) => [
-  { id: "name", label: "Schema", render: (s) => html`<div class="two"><a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a><span class="faint cut"><${Text} text=${s.description} /></span></div>` },
-  { id: "users", label: "Used by", hide: 3, render: (s) => html`<${Users} names=${users(s)} />` },
+  { id: "name", label: "Schema", render: (s) => html`<div class="two"><span class="row cut">${s.error ? html`<${Hostile} text=${s.name} />` : html`<a class="cut" href=${path(["schemas", s.name])}><${Hostile} text=${s.name} /></a>`}<${FileBadge} schema=${s} /></span>${s.error ? html`<span class="bad cut" title=${visible(s.error)}><${Hostile} text=${s.error} /></span>` : html`<span class="faint cut"><${Text} text=${s.description} /></span>`}</div>` },
+  ...users.map((u) => ({ id: u.member, label: u.label, hide: 3, render: (s) => html`<${Users} names=${s[u.member]} of=${u} />` })),
   { id: "made", label: "Created", width: "150px", hide: 2, render: (s) => html`<${Time} at=${s.created_at} as="ago" />` },
   { id: "do", label: html`<span class="offscreen">Actions</span>`, width: "60px", end: true, class: "acts", render: (s) => html`<div class="row"><${Menu} label=${`Actions for ${s.name}`} items=${[
-    { label: "Open", icon: "edit", run: () => navigate(path(["schemas", s.name])) },
-    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", why: inUse(s), run: () => act({ kind: "delete", name: s.name }) }
+    { label: "Open", icon: "edit", why: s.error && "Its file cannot be used", run: () => navigate(path(["schemas", s.name])) },
+    { label: "Delete", icon: "trash", kind: "danger", needs: "DELETE /schemas/:name", why: noDelete(s), run: () => act({ kind: "delete", name: s.name }) }
   ]} /></div>` }
 ];
-function Users({ names: names3 }) {
-  if (names3.length === 0) return html`<span class="faint">no agent</span>`;
-  return html`<span class="row">${names3.slice(0, 3).map((n) => html`<a href=${path(["agents", n], { tab: "output" })}><${Hostile} text=${n} /></a>`)}${names3.length > 3 && html`<span class="faint">and ${names3.length - 3} more</span>`}</span>`;
+function Users({ names: names3, of }) {
+  if (names3.length === 0) return html`<span class="faint">no ${of.one}</span>`;
+  return html`<span class="row">${names3.slice(0, 3).map((n) => html`<a href=${of.href(n)}><${Hostile} text=${n} /></a>`)}${names3.length > 3 && html`<span class="faint">and ${names3.length - 3} more</span>`}</span>`;
 }
 function One({ name }) {
   const resource = useResource((signal2) => get("/schemas/" + seg(name), {}, { signal: signal2 }), [name]);
   const [dialog, setDialog] = useState(null);
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;
-  const actions4 = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" why=${inUse(data)} onClick=${() => setDialog("delete")}>Delete<//>`;
-  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions4}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap"><${Badge}>immutable<//><span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
+  const actions4 = data && html`<${Button} icon="copy" needs="POST /schemas" onClick=${() => setDialog("copy")}>Copy<//><${Button} icon="trash" kind="danger" needs="DELETE /schemas/:name" why=${noDelete(data)} onClick=${() => setDialog("delete")}>Delete<//>`;
+  return html`<${Page} title=${name} heading=${html`<${Hostile} text=${name} />`} crumbs=${crumbs} actions=${actions4}><${Loaded} resource=${resource} what="The schema">${(schema) => html`<div class="row wrap">${schema.origin === "file" ? html`<${FileBadge} schema=${schema} />` : html`<${Badge}>immutable<//>`}<span class="soft"><${Text} text=${schema.description || "No description"} /></span></div>
       <div class="grid"><${Card} title="Schema" actions=${html`<span class="faint">created <${Time} at=${schema.created_at} /></span>`}><div class="stack"><${JsonView} value=${schema.schema.pretty()} label="Schema" />
-        <p class="row wrap"><span class="faint">${users(schema).length ? "Used by" : "Used by no agent"}</span>${users(schema).length > 0 && html`<${Users} names=${users(schema)} />`}</p></div><//>
+        ${users.map((u) => html`<p class="row wrap"><span class="faint">${u.label}</span> <${Users} names=${schema[u.member]} of=${u} /></p>`)}</div><//>
       <${Card} title="Playground"><${Playground} schema=${schema.schema.pretty()} /><//></div>`}<//>
     ${dialog === "copy" && html`<${Create2} from=${data} onClose=${() => setDialog(null)} />`}
     ${dialog === "delete" && html`<${Remove} name=${name} onClose=${() => setDialog(null)} done=${() => navigate(path(["schemas"]))} />`}<//>`;
@@ -5225,11 +5245,11 @@ function demandWords(text) {
 }
 
 // pages/newrun/parts.js
-var Line3 = ({ label, hint, value, onInput, optional = true, error, ...rest }) => html`<${Field} label=${label} hint=${hint} optional=${optional} error=${error}>${(c) => html`<input type="text" autocomplete="off" spellcheck=${false} value=${value} onInput=${(e) => onInput(e.currentTarget.value.trim())} ...${rest} ...${c} />`}<//>`;
+var Line2 = ({ label, hint, value, onInput, optional = true, error, ...rest }) => html`<${Field} label=${label} hint=${hint} optional=${optional} error=${error}>${(c) => html`<input type="text" autocomplete="off" spellcheck=${false} value=${value} onInput=${(e) => onInput(e.currentTarget.value.trim())} ...${rest} ...${c} />`}<//>`;
 var Radios = ({ name, legend, value, onChange, options: options2 }) => html`<fieldset class="modes"><legend class="offscreen">${legend}</legend>${options2.map(([id, label, hint]) => html`<label class="choice"><input type="radio" name=${name} value=${id} checked=${value === id} onChange=${() => onChange(id)} /><span><strong>${label}</strong> <span class="faint">${hint}</span></span></label>`)}</fieldset>`;
 var SessionCard = ({ order: order2, set }) => html`<${Card} title="Session"><div class="stack">
   <${Radios} name="session" legend="Session" value=${order2.session} onChange=${(session) => set({ session })} options=${[["new", "A new session", "An agent starts with its parameters."], ["resume", "Continue a session", "Another turn: send a prompt, the session remembers the rest."]]} />
-  ${order2.session === "resume" && html`<${Line3} label="Session" optional=${false} hint="ses_…, of an autonomous agent" value=${order2.resume} onInput=${(resume) => set({ resume })} />`}</div><//>`;
+  ${order2.session === "resume" && html`<${Line2} label="Session" optional=${false} hint="ses_…, of an autonomous agent" value=${order2.resume} onInput=${(resume) => set({ resume })} />`}</div><//>`;
 function AgentCard({ agents, known, order: order2, set }) {
   const groups = ["autonomous", "procedural"].map((type) => [type, agents.filter((a) => a.type === type)]).filter(([, list2]) => list2.length);
   const missing = order2.agent && !known;
@@ -5280,13 +5300,13 @@ function Placement({ order: order2, set, run }) {
   const number3 = (text) => text !== "" && !/^\d+$/.test(text) ? `${text} is not a whole number` : void 0;
   const before = run ? "Empty fields stay as they were in the first run." : void 0;
   return html`<${Card} title="How and where"><div class="stack">${before && html`<p class="faint">${before}</p>`}
-    <div class="grid tight"><${Line3} label="Time limit" hint="Seconds; at most the agent's limit" value=${order2.timeout} error=${number3(order2.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
-      <${Line3} label="Attempts" hint="1 to 100" value=${order2.attempts} error=${number3(order2.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
-    <${Details} summary="Which runner">${html`<div class="stack"><${Line3} label="Project folder of the run" hint="An absolute path on the runner" value=${order2.projectDir} onInput=${(projectDir) => set({ projectDir })} /><${Demands} value=${order2.demands === "null" ? void 0 : order2.demands} onChange=${(demands) => set({ demands })} /></div>`}<//>
+    <div class="grid tight"><${Line2} label="Time limit" hint="Seconds; at most the agent's limit" value=${order2.timeout} error=${number3(order2.timeout)} inputmode="numeric" onInput=${(timeout) => set({ timeout })} />
+      <${Line2} label="Attempts" hint="1 to 100" value=${order2.attempts} error=${number3(order2.attempts)} inputmode="numeric" onInput=${(attempts) => set({ attempts })} /></div>
+    <${Details} summary="Which runner">${html`<div class="stack"><${Line2} label="Project folder of the run" hint="An absolute path on the runner" value=${order2.projectDir} onInput=${(projectDir) => set({ projectDir })} /><${Demands} value=${order2.demands === "null" ? void 0 : order2.demands} onChange=${(demands) => set({ demands })} /></div>`}<//>
     <${Details} summary="Mode, parent and callbacks">${html`<div class="stack"><${Radios} name="mode" legend="Mode" value=${order2.mode} onChange=${(mode) => set({ mode })} options=${modes2} />
-      <${Line3} label="Parent session" hint="ses_… that this run belongs to" value=${order2.parent} onInput=${(parent) => set({ parent })} />
-      ${order2.session === "new" && !run && html`<${Line3} label="Session id" hint="ses_ and 1 to 64 letters, digits, _ and -. By default the coordinator makes one" value=${order2.own} onInput=${(own) => set({ own })} />`}
-      <${Line3} label="Callback URL" hint="Gets a webhook when the run ends, if the coordinator allows the host" value=${order2.callback} onInput=${(callback) => set({ callback })} /></div>`}<//></div><//>`;
+      <${Line2} label="Parent session" hint="ses_… that this run belongs to" value=${order2.parent} onInput=${(parent) => set({ parent })} />
+      ${order2.session === "new" && !run && html`<${Line2} label="Session id" hint="ses_ and 1 to 64 letters, digits, _ and -. By default the coordinator makes one" value=${order2.own} onInput=${(own) => set({ own })} />`}
+      <${Line2} label="Callback URL" hint="Gets a webhook when the run ends, if the coordinator allows the host" value=${order2.callback} onInput=${(callback) => set({ callback })} /></div>`}<//></div><//>`;
 }
 
 // pages/newrun/verdict.js
@@ -5462,8 +5482,8 @@ function Runners2() {
 function Shown2({ all, status, onDrain }) {
   const shown2 = all.filter((r) => !status || r.status === status);
   if (all.length === 0) {
-    return html`<${Empty} icon="runners" title="No runners yet" text="A runner is one executor profile of a worker. Runs wait until one is online. Start a worker:">
-      <${CodeLine} text="PATH=bin:$PATH ao worker" /><//>`;
+    return html`<${Empty} icon="runners" title="No runners yet" text="A runner is one executor profile of a worker. Runs wait until one is online.">
+      <${StartWorker} /><//>`;
   }
   if (shown2.length === 0) return html`<${Empty} icon="filter" title=${`No runner is ${status}`}><${Button} onClick=${() => setQuery({ status: null }, { push: true })}>Show all<//><//>`;
   return html`<div class="grid">${shown2.map((r) => html`<${Runner} key=${r.runner_id} runner=${r} onDrain=${() => onDrain(r)} />`)}</div>`;
@@ -5525,7 +5545,7 @@ function Shown3({ status: s }) {
     ["Limit", html`<${Num} value=${s.max_pending} />`]
   ]} /><//>
       <${Card} title="Slots"><${Facts} of=${[["Taken", html`<${Num} value=${s.slots.taken} /> of <${Num} value=${s.slots.all} />`], ["Runners online", html`<a href="/ui/runners?status=online"><${Num} value=${s.runners.online} /></a>`]]} /><//></div>
-    ${s.queues.length === 0 ? html`<${Empty} icon="queues" title="No queues yet" text="A queue appears with the first runner that registers, or the first run that waits for one."><${CodeLine} text="PATH=bin:$PATH ao worker" /><${Button} href="/ui/runners">Runners<//><//>` : html`<${Card} class="flush"><${Table} label="Queues" rows=${s.queues} rowKey=${(q) => q.queue} columns=${columns4} rowHeight=${40} /><//>`}`;
+    ${s.queues.length === 0 ? html`<${Empty} icon="queues" title="No queues yet" text="A queue appears with the first runner that registers, or the first run that waits for one."><${StartWorker} /><${Button} href="/ui/runners">Runners<//><//>` : html`<${Card} class="flush"><${Table} label="Queues" rows=${s.queues} rowKey=${(q) => q.queue} columns=${columns4} rowHeight=${40} /><//>`}`;
 }
 var columns4 = [
   { id: "queue", label: "Queue", width: "28%", class: "main", render: (q) => html`<code class="clamp" title=${q.queue}><${Hostile} text=${q.queue} /></code>` },
