@@ -28,6 +28,10 @@ func taskWait(env []string) time.Duration {
 	return wait
 }
 
+// maxTasks and maxTaskID bound what is kept of a program's tasks: their number, and the bytes of an id. What is beyond
+// does not count as open.
+const maxTasks, maxTaskID = 1000, 200
+
 // exitWatch ends a claude that has reported its result and does not exit, unless another turn is open. Claude waits for
 // its background tasks, and may then continue with another turn.
 type exitWatch struct {
@@ -56,7 +60,7 @@ func (w *exitWatch) onLine(kind string, raw []byte) {
 	case "system/init":
 		w.waiting = false
 	case "system/task_started":
-		if json.Unmarshal(raw, &l) == nil {
+		if json.Unmarshal(raw, &l) == nil && len(l.Task) <= maxTaskID && len(w.tasks) < maxTasks {
 			if w.tasks == nil {
 				w.tasks = map[string]bool{}
 			}

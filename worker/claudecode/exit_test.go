@@ -164,3 +164,18 @@ func TestHooksOfTheProject(t *testing.T) {
 		}
 	})
 }
+
+// TestTasksAreBounded: a program that tells of tasks without end takes little of the worker's memory.
+func TestTasksAreBounded(t *testing.T) {
+	var w exitWatch
+	w.onLine("system/task_started", fmt.Appendf(nil, `{"task_id":%q}`, strings.Repeat("x", maxTaskID+1)))
+	if len(w.tasks) != 0 {
+		t.Error("a task with a huge id is kept")
+	}
+	for i := range 2 * maxTasks {
+		w.onLine("system/task_started", fmt.Appendf(nil, `{"task_id":"%d"}`, i))
+	}
+	if len(w.tasks) != maxTasks {
+		t.Errorf("%d tasks are kept, at most %d may be", len(w.tasks), maxTasks)
+	}
+}
