@@ -2,6 +2,9 @@ package claudecode
 
 import (
 	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +39,25 @@ type failure struct {
 	reason  string        // why a turn that claude calls a success has no answer; may be empty
 }
 
+var (
+	apiError   = regexp.MustCompile(`^API Error: (?:Repeated )?(\d{3})\b`)
+	usageLimit = regexp.MustCompile(
+		`(?i)hit your ([\w-]+ )*limit|(usage|session|weekly|hour|opus|sonnet) limit reached`)
+)
+
+// statusTold returns the HTTP status that a message tells. Claude Code tells a subscription's limits in words only, and
+// 2.1.197 also a status of the API, if it stops retrying early.
+func statusTold(message string) int {
+	if m := apiError.FindStringSubmatch(message); m != nil {
+		status, _ := strconv.Atoi(m[1])
+		return status
+	}
+	if usageLimit.MatchString(message) {
+		return http.StatusTooManyRequests
+	}
+	return 0
+}
+
 func notFound(claude string, err error) *fault.Fault {
 	return fault.Wrap(fault.Internal, codeNotFound,
 		fmt.Sprintf("Claude Code is not installed on this host: no program %q. "+
@@ -53,9 +75,8 @@ func (t *failure) fromResult(end *resultLine) {
 	case !end.Failed && end.unanswered():
 		t.reason, t.message = cutText(end.Reason, 200), end.whyUnanswered()
 	}
-	// claude 2.1.197 reports no status if it stops retrying early
-	if t.status == 0 && strings.Contains(t.message, "529 Overloaded") {
-		t.status = 529
+	if t.status == 0 && end.Failed {
+		t.status = statusTold(t.message)
 	}
 	if t.message == "" {
 		t.message = "Claude Code ended with " + end.Subtype

@@ -266,6 +266,31 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'`, 
 	}
 }
 
+// TestLimitsInWords: Claude Code tells some limits only in words.
+func TestLimitsInWords(t *testing.T) {
+	for said, want := range map[string]string{
+		"You've hit your session limit · resets 6:50pm (UTC)":  `"claude_rate_limited"`,
+		"You've hit your limit · resets 3:30am (Asia/Kolkata)": `"claude_rate_limited"`,
+		"You've hit your Opus 4 limit":                         `"claude_rate_limited"`,
+		"Claude AI usage limit reached|1790000000":             `"claude_rate_limited"`,
+		"5-hour limit reached ∙ resets 3pm":                    `"claude_rate_limited"`,
+		`API Error: 529 {"type":"error"}`:                      `"claude_overloaded"`,
+		"API Error: 401 Invalid bearer token":                  `"claude_not_logged_in"`,
+		"API Error: 5290":                                      `"claude_failed"`,
+		"Context limit reached · /compact or /clear to go on":  `"claude_failed"`,
+		"I wrote that you hit the limit":                       `"claude_failed"`,
+	} {
+		for failed, want := range map[bool]string{true: "failed {\"error\":" + want, false: "completed | "} {
+			line := fmt.Sprintf(`{"type":"result","subtype":"success","is_error":%t,"result":%q}`, failed, said)
+			script := "cat >/dev/null\ncat <<'END'\n" + line + "\nEND\n"
+			inv, host, _ := turn(t, fakeClaude(t, script), "", "Hello", "", "")
+			if got := outcomeText(unconfined.Run(t.Context(), inv, host)); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: got %s, want %s", said, got, want)
+			}
+		}
+	}
+}
+
 // TestStopDuringAnswer stops a claude that ignores it and has a child.
 func TestStopDuringAnswer(t *testing.T) {
 	inv, host, h := turn(t, fakeClaude(t, `trap "" TERM

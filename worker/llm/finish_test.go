@@ -152,20 +152,34 @@ func TestNoArguments(t *testing.T) {
 	})
 }
 
-// TestTheOldFunctionCall is not taken for an answer without calls.
+// TestTheOldFunctionCall is a call like any other. Of an endpoint that sends it beside tool_calls, those count.
 func TestTheOldFunctionCall(t *testing.T) {
-	const old = `"function_call":{"name":"calc__add","arguments":"{}"}`
-	for name, answer := range map[string]reply{
-		"streamed": chunks(done, delta(`"content":"I add"`, "null"), delta(old, "null"), delta(``, `"function_call"`)),
-		"complete": raw("application/json", `{"choices":[{"message":{"content":"I add",`+old+`},`+
-			`"finish_reason":"function_call"}]}`),
+	const (
+		old  = `"function_call":{"name":"calc__add","arguments":"{\"a\":1,\"b\":2}"}`
+		both = `"tool_calls":[{"index":0,"id":"c1","type":"function",` +
+			`"function":{"name":"calc__add","arguments":"{\"a\":1,\"b\":2}"}}],` + old
+		end = `"function_call"`
+	)
+	for name, tt := range map[string]struct {
+		answer reply
+		id     string
+	}{
+		"streamed": {chunks(done, delta(`"function_call":{"name":"calc__add","arguments":""}`, "null"),
+			delta(`"function_call":{"arguments":"{\"a\":1,"}`, "null"),
+			delta(`"function_call":{"arguments":"\"b\":2}"}`, "null"), delta(``, end)), "function_call"},
+		"complete": {raw("application/json", `{"choices":[{"message":{`+old+`},"finish_reason":`+end+`}]}`),
+			"function_call"},
+		"both": {chunks(done, delta(both, "null"), delta(``, end)), "c1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newFakeAPI(t, openAI, answer)
+			s := newFakeAPI(t, openAI, tt.answer, say("done"))
 			o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Go", "", serversOf(t, "http")))
-			if got := summary(o); got != "failed llm_unreachable I add" || len(s.bodies()) != 1 ||
-				!strings.Contains(fmt.Sprint(o.Error), "function_call; it has to send tool_calls") {
-				t.Errorf("got %s %v after %d", got, o.Error, len(s.bodies()))
+			if got := summary(o); got != "completed done" {
+				t.Fatalf("got %s %v after %d", got, o.Error, len(s.bodies()))
+			}
+			want := `user:Go assistant:<` + tt.id + ` calc__add {"a":1,"b":2}> user:<` + tt.id + `=3>`
+			if got := roles(s.bodies()[1]); got != want {
+				t.Errorf("the model got\n%s, want\n%s", got, want)
 			}
 		})
 	}

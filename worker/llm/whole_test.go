@@ -3,6 +3,7 @@ package llm
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -36,6 +37,42 @@ func whole(text string, calls ...call) map[string]string {
 			"prompt_tokens_details": object{"cached_tokens": 4}}}, "", "  ")
 	return map[string]string{claude: string(message), openAI: string(completion)}
 }
+
+// TestStreamsOfAnotherType: some endpoints stream under the content type of a complete answer.
+func TestStreamsOfAnotherType(t *testing.T) {
+	for _, kind := range []string{"application/json", "text/html", "text/plain", ""} {
+		eachProvider(t, func(t *testing.T, provider string) {
+			as := func(next reply) reply {
+				return func(s *fakeAPI, w http.ResponseWriter, r *http.Request) { next(s, typed{w, kind}, r) }
+			}
+			s := newFakeAPI(t, provider, as(say("Hel", "lo")))
+			o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))
+			if got := summary(o); got != "completed Hello" {
+				t.Errorf("%q: got %s %v", kind, got, o.Error)
+			}
+		})
+	}
+	for _, body := range []string{"", ": a comment\n\n"} {
+		s := newFakeAPI(t, openAI, raw("application/json", body))
+		o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))
+		if got := summary(o); !strings.HasPrefix(got, "failed llm_") {
+			t.Errorf("%q: got %s", body, got)
+		}
+	}
+}
+
+// typed is a response with another content type than its handler sets.
+type typed struct {
+	http.ResponseWriter
+	kind string
+}
+
+func (w typed) Write(p []byte) (int, error) {
+	w.Header().Set("Content-Type", w.kind)
+	return w.ResponseWriter.Write(p)
+}
+
+func (w typed) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 
 // TestAnswersThatAreNotStreamed: a complete answer is accepted like a streamed one, whatever its content type.
 func TestAnswersThatAreNotStreamed(t *testing.T) {

@@ -122,19 +122,18 @@ func accept(res *http.Response) error {
 		return &APIError{Status: res.StatusCode, Header: res.Header, Code: code, Message: message, API: api}
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	switch kind {
-	case "text/event-stream":
+	if kind == "text/event-stream" {
 		return nil
-	case "application/json", "text/html":
-		return convertWhole(res, kind)
 	}
 	body := bufio.NewReader(res.Body) // some servers send another type, or none
-	first, err := body.Peek(1)
+	first, _ := body.Peek(1)
 	res.Body = &peeked{body, res.Body}
-	if err != nil || first[0] != '{' {
-		return nil
+	isStream := len(first) == 1 && strings.ContainsRune("de:", rune(first[0])) // data:, event:, a comment
+	if string(first) == "{" || !isStream && (kind == "application/json" || kind == "text/html") {
+		return convertWhole(res, kind)
 	}
-	return convertWhole(res, kind)
+	res.Header.Set("Content-Type", "text/event-stream")
+	return nil
 }
 
 // peeked is a body whose start was read.

@@ -45,11 +45,8 @@ func (a *answer) addDelta(d sdk.ChatCompletionChunkChoiceDelta) error {
 			return err
 		}
 	}
-	var old struct {
-		Name string `json:"name"`
-	}
-	if json.Unmarshal([]byte(d.JSON.FunctionCall.Raw()), &old) == nil && old.Name != "" { // some send an empty one
-		return &endpoint.NotAnAPI{Reason: "it calls tools with the old function_call; it has to send tool_calls"}
+	if len(d.ToolCalls) == 0 { // some send both
+		d.ToolCalls = oldCall(d.JSON.FunctionCall.Raw())
 	}
 	for _, t := range d.ToolCalls {
 		a.endText()
@@ -59,6 +56,15 @@ func (a *answer) addDelta(d sdk.ChatCompletionChunkChoiceDelta) error {
 		}
 	}
 	return nil
+}
+
+// oldCall returns the call in a function_call, the form before tool_calls. Some endpoints send an empty one.
+func oldCall(raw string) []sdk.ChatCompletionChunkChoiceDeltaToolCall {
+	t := sdk.ChatCompletionChunkChoiceDeltaToolCall{Index: -1, ID: "function_call"}
+	if json.Unmarshal([]byte(raw), &t.Function) != nil || t.Function.Name+t.Function.Arguments == "" {
+		return nil
+	}
+	return []sdk.ChatCompletionChunkChoiceDeltaToolCall{t}
 }
 
 // contentText returns the text of a delta. Some endpoints send a list of parts, in which thinking is no text.
