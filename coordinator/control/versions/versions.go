@@ -125,7 +125,7 @@ func (v *Versions) Reconcile(ctx context.Context) error {
 			after = min(after, raiseReturnsAfter)
 		}
 		if before := b.now(); b.update(answers, time.Now(), after) != before {
-			v.cfg.Log.Info("the version that all coordinators read has changed", "what", b.name, "before", before,
+			v.cfg.Log.Debug("the version that all coordinators read has changed", "what", b.name, "before", before,
 				"now", b.now())
 		}
 	}
