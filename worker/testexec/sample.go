@@ -2,7 +2,6 @@ package testexec
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -81,13 +80,13 @@ const (
 // sample returns a value for a schema, always the same. A schema with other keywords, or a larger minimum, may reject
 // it.
 func sample(schema, root json.RawMessage) json.RawMessage {
-	m := sampler{root, maxSteps, maxSample}
+	m := sampler{root, root, maxSteps, maxSample}
 	return m.sample(schema, 0)
 }
 
 type sampler struct {
-	root          json.RawMessage
-	steps, budget int // remaining values and bytes
+	whole, root   json.RawMessage // the schema, and the one in which references without a name begin
+	steps, budget int             // remaining values and bytes
 }
 
 func (m *sampler) sample(schema json.RawMessage, depth int) json.RawMessage {
@@ -99,7 +98,7 @@ func (m *sampler) sample(schema json.RawMessage, depth int) json.RawMessage {
 	choices := slices.Concat(s.AnyOf, s.OneOf)
 	switch {
 	case s.Ref != "":
-		return m.sample(resolveRef(m.root, s.Ref), depth+1)
+		return m.follow(s.Ref, depth+1)
 	case s.Const != nil:
 		return s.Const
 	case len(s.Enum) > 0:
@@ -188,18 +187,42 @@ func (s schemaDoc) text(room int) string {
 	return v
 }
 
-// resolveRef returns the target of a reference within the schema.
-func resolveRef(root json.RawMessage, ref string) json.RawMessage {
-	at := root
-	for _, step := range strings.Split(strings.TrimPrefix(strings.TrimPrefix(ref, "#"), "/"), "/") {
+// follow returns a value for the target of a reference.
+func (m *sampler) follow(ref string, depth int) json.RawMessage {
+	name, path, _ := strings.Cut(ref, "#")
+	inner := *m
+	if name != "" {
+		inner.root = named(m.whole, name)
+	}
+	at := inner.root
+	for _, step := range strings.Split(strings.TrimPrefix(path, "/"), "/") {
 		if step == "" {
 			continue
 		}
 		var object map[string]json.RawMessage
 		if json.Unmarshal(at, &object) != nil {
-			return json.RawMessage(fmt.Sprintf("{%q:%q}", "const", ref))
+			return json.RawMessage(`"the reference leads nowhere"`)
 		}
 		at = object[strings.NewReplacer("~1", "/", "~0", "~").Replace(step)]
 	}
-	return at
+	made := inner.sample(at, depth)
+	m.steps, m.budget = inner.steps, inner.budget
+	return made
+}
+
+// named returns the definition that has an $id; nil: none has it.
+func named(schema json.RawMessage, id string) json.RawMessage {
+	var s struct {
+		Definitions map[string]json.RawMessage `json:"definitions"`
+	}
+	_ = json.Unmarshal(schema, &s)
+	for _, d := range s.Definitions {
+		var of struct {
+			ID string `json:"$id"`
+		}
+		if json.Unmarshal(d, &of) == nil && of.ID == id {
+			return d
+		}
+	}
+	return nil
 }

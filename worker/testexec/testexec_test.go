@@ -185,6 +185,11 @@ func TestSamplesFitTheirSchema(t *testing.T) {
 			`"low"]},"line":{"type":"integer","exclusiveMinimum":2,"multipleOf":5}}}},"summary":{"type":"string",` +
 			`"minLength":20,"maxLength":30}}}`,
 		`{"$ref":"#/definitions/a~1b","definitions":{"a/b":{"type":["number","null"],"minimum":0.5,"maximum":3}}}`,
+		`{"type":"array","minItems":1,"items":{"$ref":"schema:city"},"definitions":{"city":{"$id":"schema:city",` +
+			`"type":"object","required":["at"],"properties":{"at":{"$ref":"#/definitions/x"}},` +
+			`"definitions":{"x":{"type":"integer"}}}}}`,
+		`{"$ref":"schema:city#/definitions/x","definitions":{"x":{"$id":"schema:x","type":"null"},` +
+			`"city":{"$id":"schema:city","definitions":{"x":{"$ref":"schema:x"}}}}}`,
 		`{"type":"array","minItems":3,"items":{"oneOf":[{"const":"x"},{"type":"null"}]}}`,
 		`{"type":"object","required":["when","where","free"],"properties":{"when":{"type":"string",` +
 			`"format":"date-time"},"where":{"type":"string","format":"uri"}}}`,
