@@ -17,9 +17,9 @@ import (
 // TestAFullDiskIsReportedSoon: a server whose disk is full answers everything but writes, until it is restarted. Every
 // way to write reports the full disk within seconds. Reading goes on, and writes work again when the server is back.
 //
-// shared/docs/operating.md promises two seconds: the first write takes 1.7 s, the next ones none. Where other tests
-// take all processors, the server is found slow and examined again, and 2.5 s did not do. So the limits here only
-// differ from the 10 s that an unanswered write waits.
+// Usually the first write takes 1.7 s, the next ones none. Where other tests take all processors, the server is found
+// slow and examined again, and 2.5 s did not do. So the limits here only differ from the 10 s that an unanswered write
+// waits.
 func TestAFullDiskIsReportedSoon(t *testing.T) {
 	t.Parallel()
 	d := natstest.SmallDisk(t, 256<<20)

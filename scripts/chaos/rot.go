@@ -122,7 +122,7 @@ func (j *verifier) flip(rng *rand.Rand, server int) (flipped []string, err error
 }
 
 // recover waits for a server of a cluster. If it does not come, as where the sequence of a message is flipped, it gets
-// the damaged streams from the others, as operating.md says.
+// the damaged streams from the others, as symptoms.md says.
 func (j *verifier) recover(ctx context.Context, server int, r *rotten) (err error) {
 	defer try.Catch(&err)
 	within, cancel := context.WithTimeout(ctx, time.Minute)

@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -359,7 +360,7 @@ func TestUnits(t *testing.T) {
 			}
 		}
 	}
-	worker, page := read(t, "systemd/ao-worker@.service"), read(t, docs+"deploying.md")
+	worker, page := read(t, "systemd/ao-worker@.service"), read(t, docs+"operating.md")
 	secret := regexp.MustCompile(`(?m)^Environment(?:=AO_NATS_CREDS|File)=-?(\S+)`)
 	for _, m := range secret.FindAllStringSubmatch(worker, -1) {
 		if !strings.HasPrefix(m[1], "/etc/ao/") || !strings.Contains(worker, "\nEnvironment=AO_HIDE=/etc/ao\n") {
@@ -368,7 +369,7 @@ func TestUnits(t *testing.T) {
 	}
 	for _, path := range []string{"/etc/ao-worker/profiles", "/etc/ao-worker/agents", "install -m 0600 /dev/null"} {
 		if !strings.Contains(page, path) {
-			t.Errorf("deploying.md does not say %s", path)
+			t.Errorf("operating.md does not say %s", path)
 		}
 	}
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
@@ -392,9 +393,9 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestSizing: the table of production.md is what performance.md measured, as a line through its two rows.
+// TestSizing: the table of operating.md is what performance.md measured, as a line through its two rows.
 func TestSizing(t *testing.T) {
-	performance, page := read(t, docs+"performance.md"), read(t, docs+"production.md")
+	performance, page := read(t, docs+"performance.md"), read(t, docs+"operating.md")
 	measured := func(runs string) (mib [3]float64) {
 		row := regexp.MustCompile(`(?m)^\| ` + runs + ` \| [\d.]+ m?s \| .*? \| .*? ` +
 			`\| (\d+) MiB \| (\d+) MiB \| (\d+) MiB \|`).FindStringSubmatch(performance)
@@ -431,7 +432,7 @@ func TestSizing(t *testing.T) {
 		}
 		want += fmt.Sprintf(" %.2f |", max(0.01, 5*float64(day)/86400*seconds))
 		if row != want {
-			t.Errorf("production.md has  %s\nmeasured gives %s", row, want)
+			t.Errorf("operating.md has  %s\nmeasured gives %s", row, want)
 		}
 	}
 }
@@ -443,22 +444,28 @@ func thousands(n int) string {
 	return thousands(n/1000) + fmt.Sprintf(",%03d", n%1000)
 }
 
-// TestPages: links of the pages for operators lead somewhere, and the settings and commands that they name exist.
+// TestPages: links between the pages of the documentation lead somewhere. The settings and files that the pages for
+// operators name exist.
 func TestPages(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([\w./-]*)(?:#([\w-]+))?\)`)
 	heading, punctuation := regexp.MustCompile(`(?m)^#+ (.*)$`), regexp.MustCompile(`[^\w -]`)
-	setting := regexp.MustCompile(`\b(?:AO|RUN|RUNNER)_[A-Z_]+\b`)
-	file := regexp.MustCompile(`\bscripts/[\w./@-]*\w`)
-	testing := []string{"AO_TOKEN", "AO_URL"} // of ao
-	for _, name := range []string{"deploying.md", "production.md", "symptoms.md"} {
-		page := read(t, docs+name)
-		for _, m := range link.FindAllStringSubmatch(page, -1) {
-			target := m[1]
-			if target == "" {
-				target = name
+	pages, err := filepath.Glob(docs + "*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range pages {
+		name := filepath.Base(path)
+		for _, m := range link.FindAllStringSubmatch(read(t, path), -1) {
+			target := filepath.Join(docs, cmp.Or(m[1], name))
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: there is no %s", name, m[0])
+				continue
 			}
-			found := m[2] == ""
-			for _, h := range heading.FindAllStringSubmatch(read(t, docs+target), -1) {
+			if m[2] == "" {
+				continue
+			}
+			found := false
+			for _, h := range heading.FindAllStringSubmatch(read(t, target), -1) {
 				anchor := punctuation.ReplaceAllString(strings.ToLower(h[1]), "")
 				found = found || strings.ReplaceAll(anchor, " ", "-") == m[2]
 			}
@@ -466,8 +473,15 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s: no heading for %s", name, m[0])
 			}
 		}
+	}
+
+	setting := regexp.MustCompile(`\b(?:AO|RUN|RUNNER)_[A-Z_]+\b`)
+	file := regexp.MustCompile(`\bscripts/[\w./@-]*\w`)
+	elsewhere := read(t, "../../docker-compose.yml") + " AO_TOKEN AO_URL AO_REVISION " // of compose, ao and builds
+	for _, name := range []string{"operating.md", "symptoms.md"} {
+		page := read(t, docs+name)
 		for _, s := range setting.FindAllString(page, -1) {
-			if !isSetting(t, s) && !slices.Contains(testing, s) {
+			if !isSetting(t, s) && !strings.Contains(elsewhere, s) {
 				t.Errorf("%s: there is no setting %s", name, s)
 			}
 		}

@@ -32,7 +32,8 @@ var notRun = []struct {
 		`|operating.md .*(?:: bin/ao (?:agents|run)|: export AO_(?:FILES|TLS_CERT|VERSION)=|https://localhost:8765)`),
 		"it needs Docker; scripts/compose tests the stack, and TestTheReadmeWithDocker runs the README's lines"},
 	{regexp.MustCompile(`: (?:sudo |systemctl |journalctl |chown |install |tar -C /etc)|tee -a /etc/fstab$` +
-		`|deploying.md .*: go build`), "it is for a host of its own, as root; scripts/deploy checks the files"},
+		`|operating.md ## Several hosts.*: go build`),
+		"it is for a host of its own, as root; scripts/deploy checks the files"},
 	{regexp.MustCompile(`: .*(?:/etc/ao|http://build-1|AO_TOKEN=aot_…)`),
 		"it is about hosts and secrets of the reader's; scripts/e2e runs such commands with others"},
 	{regexp.MustCompile(`: (?:for name in .*kubectl|kubectl|helm) `), "it needs a cluster; scripts/deploy checks the " +
