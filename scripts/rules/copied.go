@@ -29,7 +29,7 @@ var notRun = []struct {
 	why     string
 }{
 	{regexp.MustCompile(`docker (?:compose|exec|run|build)\b|: scripts/(?:backup|restore) FILE$` +
-		`|operating.md .*(?:: bin/ao (?:agents|run)|: export AO_(?:FILES|TLS_CERT|VERSION)=|https://localhost:8765)`),
+		`|operating.md .*(?:: export AO_(?:FILES|TLS_CERT|VERSION)=|https://localhost:8765)`),
 		"it needs Docker; scripts/compose tests the stack, and TestTheReadmeWithDocker runs the README's lines"},
 	{regexp.MustCompile(`: (?:sudo |systemctl |journalctl |chown |install |tar -C /etc)|tee -a /etc/fstab$` +
 		`|operating.md ## Several hosts.*: go build`),
