@@ -25,6 +25,10 @@ var (
 	errLost       = errors.New("pull lost")
 )
 
+// maxPull is the most bytes of one pull; no message is as large. The server sends them at once, and cuts off a client
+// that has too much to read (max_pending).
+const maxPull = 4 << 20
+
 // puller pulls messages from a consumer over one subscription. One goroutine owns it.
 type puller struct {
 	b         *Conn
@@ -53,8 +57,9 @@ func (p *puller) ask(n int) error {
 	ask, err := strictjson.Encode(struct {
 		Expires time.Duration `json:"expires"`
 		Batch   int           `json:"batch"`
+		Bytes   int           `json:"max_bytes"`
 		Beat    time.Duration `json:"idle_heartbeat"`
-	}{pullExpires, n, pullHeartbeat})
+	}{pullExpires, n, maxPull, pullHeartbeat})
 	if err != nil {
 		return err
 	}

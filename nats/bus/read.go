@@ -198,7 +198,7 @@ func each(ctx context.Context, b *Conn, stream, filter string, after uint64, lim
 func page(ctx context.Context, b *Conn, stream, filter string, after uint64, most int,
 	take func(Message, nats.Header)) (n int, last uint64, more bool, err error) {
 	ask, err := strictjson.Encode(map[string]any{"seq": after + 1, "next_by_subj": filter, "batch": most,
-		"max_bytes": 4 << 20})
+		"max_bytes": maxPull})
 	if err != nil {
 		return n, last, false, err
 	}

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"strconv"
 
 	"ao/nats/subject"
 
@@ -21,6 +22,9 @@ type Rejected struct {
 func (b *Reader) Rejected(ctx context.Context, after uint64, limit, most int) (all []Rejected, err error) {
 	err = each(ctx, b.Conn, subject.Rejected, subject.AllRejected, after, limit, func(m Message, h nats.Header) {
 		r := Rejected{Message: m, Reason: h.Get("Ao-Reason"), From: h.Get("Ao-Subject"), Bytes: len(m.Body)}
+		if whole, err := strconv.Atoi(h.Get("Ao-Bytes")); err == nil {
+			r.Bytes = whole
+		}
 		r.Body = append([]byte(nil), m.Body[:min(len(m.Body), most)]...) // the rest of the message is let go
 		all = append(all, r)
 	})

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"ao/nats/subject"
@@ -46,15 +47,20 @@ func (d Delivery) NakWithDelay(pause time.Duration) {
 // Nak has the message redelivered to another consumer at once.
 func (d Delivery) Nak() { d.settle("-NAK") }
 
-// Reject keeps the message in REJECTED with the reason, and acknowledges it. If it cannot be kept, the message
-// is redelivered.
+// rejectedHeaders is the room that headers of a rejected message take, in bytes.
+const rejectedHeaders = 4 << 10
+
+// Reject keeps the message in REJECTED with the reason, and acknowledges it. Where the headers leave no room for the
+// whole body, its end is left out. If the message cannot be kept, it is redelivered.
 func (d Delivery) Reject(ctx context.Context, reason string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
-	r, err := d.b.write(ctx, &nats.Msg{Subject: subject.RejectedRuns, Data: d.Body, Header: nats.Header{
+	body := d.Body[:min(len(d.Body), max(int(d.b.nc.MaxPayload())-rejectedHeaders, 0))]
+	r, err := d.b.write(ctx, &nats.Msg{Subject: subject.RejectedRuns, Data: body, Header: nats.Header{
 		"Nats-Msg-Id": {d.Time.UTC().Format(time.RFC3339Nano) + "." + d.Subject},
 		"Ao-Reason":   {oneLine(reason)},
 		"Ao-Subject":  {d.Subject},
+		"Ao-Bytes":    {strconv.Itoa(len(d.Body))},
 	}}, requestTimeout, subject.Rejected)
 	if err == nil {
 		_, err = checkPubAck(r)
