@@ -52,11 +52,11 @@ func containers(text string) iter.Seq2[span, state] {
 const beginning = 256
 
 // jsonBegan matches an object with a key and a colon. It also matches an array with a first element and a comma, or
-// with such an object as its first element. Keys may be in single quotes, and comments may precede them.
-// Braces of prose do not match.
+// with such an object as its first element. Keys may be as in JavaScript, or in typographic marks. Comments and a
+// spread may precede them. Braces of prose do not match.
 var jsonBegan = regexp.MustCompile(`^(?:\[\s*)*(?:\{(?:\s|//[^\n]*\n|(?s:/\*.*?\*/))*` +
-	`(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*:|` +
-	`\[\s*(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|\{\s*\}|\[\s*\])\s*,)`)
+	`(?:(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[“”„‘’][^“”‘’\n]*[“”‘’])\s*:|[\pL_$][\pL\pN_$-]*\s*:[ \t]*[^\s/:])|` +
+	`[{\[]\s*\.\.\.[\pL_$]|\[\s*(?:"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|\{\s*\}|\[\s*\])\s*,)`)
 
 // begun reports whether a container that is no JSON began as JSON.
 func begun(text string) bool { return jsonBegan.MatchString(text[:min(len(text), beginning)]) }

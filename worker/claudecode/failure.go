@@ -2,7 +2,6 @@ package claudecode
 
 import (
 	"fmt"
-	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -42,20 +41,17 @@ type failure struct {
 var (
 	apiError   = regexp.MustCompile(`^API Error: (?:Repeated )?(\d{3})\b`)
 	usageLimit = regexp.MustCompile(
-		`(?i)hit your ([\w-]+ )*limit|(usage|session|weekly|hour|opus|sonnet) limit reached`)
+		`(?i)^(?:you['’]ve hit your (?:[\w-]+ )*|(?:[\w-]+ ){0,2}(?:\d+-hour|usage|session|weekly|opus|sonnet) )limit`)
 )
 
-// statusTold returns the HTTP status that a message tells. Claude Code tells a subscription's limits in words only, and
-// 2.1.197 also a status of the API, if it stops retrying early.
-func statusTold(message string) int {
-	if m := apiError.FindStringSubmatch(message); m != nil {
-		status, _ := strconv.Atoi(m[1])
-		return status
+// readWords reads what a message says. Claude Code tells a subscription's limits in words only, and 2.1.197 also a
+// status of the API, if it stops retrying early.
+func (t *failure) readWords() {
+	if m := apiError.FindStringSubmatch(t.message); m != nil {
+		t.status, _ = strconv.Atoi(m[1])
+	} else if usageLimit.MatchString(t.message) {
+		t.kind = "rate_limit"
 	}
-	if usageLimit.MatchString(message) {
-		return http.StatusTooManyRequests
-	}
-	return 0
 }
 
 func notFound(claude string, err error) *fault.Fault {
@@ -76,7 +72,7 @@ func (t *failure) fromResult(end *resultLine) {
 		t.reason, t.message = cutText(end.Reason, 200), end.whyUnanswered()
 	}
 	if t.status == 0 && end.Failed {
-		t.status = statusTold(t.message)
+		t.readWords()
 	}
 	if t.message == "" {
 		t.message = "Claude Code ended with " + end.Subtype

@@ -279,6 +279,8 @@ func TestLimitsInWords(t *testing.T) {
 		"API Error: 5290":                                      `"claude_failed"`,
 		"Context limit reached · /compact or /clear to go on":  `"claude_failed"`,
 		"I wrote that you hit the limit":                       `"claude_failed"`,
+		"Your page says: You've hit your session limit":        `"claude_failed"`,
+		"The text 'usage limit reached' is now translated":     `"claude_failed"`,
 	} {
 		for failed, want := range map[bool]string{true: "failed {\"error\":" + want, false: "completed | "} {
 			line := fmt.Sprintf(`{"type":"result","subtype":"success","is_error":%t,"result":%q}`, failed, said)

@@ -37,6 +37,7 @@ func TestFinishReasons(t *testing.T) {
 		"content_filter: PROHIBITED_CONTENT": "failed llm_refused Hi",
 		"error":                              "failed llm_stream_broken Hi",
 		"MALFORMED_FUNCTION_CALL":            "failed llm_stream_broken Hi",
+		"cancelled":                          "failed llm_stream_broken Hi",
 		"tired":                              "completed Hi",
 	} {
 		t.Run(finish, func(t *testing.T) {
@@ -127,7 +128,9 @@ func TestContentInParts(t *testing.T) {
 			delta(`"content":"!","function_call":{"name":""}`, "null"), delta(``, `"stop"`)), "completed Hello!"},
 		"complete": {raw("application/json", `{"choices":[{"message":{"content":`+parts+`},`+
 			`"finish_reason":"stop"}]}`), "completed Hello"},
-		"unreadable": {chunks(done, delta(`"content":[7]`, `"stop"`)), "failed llm_stream_broken"},
+		"texts":                     {chunks(done, delta(`"content":["Hel","lo"]`, `"stop"`)), "completed Hello"},
+		"a reason that is a number": {chunks(done, delta(`"content":"Hello"`, "7")), "completed Hello"},
+		"unreadable":                {chunks(done, delta(`"content":[7]`, `"stop"`)), "failed llm_stream_broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFakeAPI(t, openAI, tt.reply)

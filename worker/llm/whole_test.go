@@ -40,10 +40,12 @@ func whole(text string, calls ...call) map[string]string {
 
 // TestStreamsOfAnotherType: some endpoints stream under the content type of a complete answer.
 func TestStreamsOfAnotherType(t *testing.T) {
-	for _, kind := range []string{"application/json", "text/html", "text/plain", ""} {
+	for _, kind := range []string{"application/json", "text/html", "text/plain", "", "text/event-stream"} {
 		eachProvider(t, func(t *testing.T, provider string) {
 			as := func(next reply) reply {
-				return func(s *fakeAPI, w http.ResponseWriter, r *http.Request) { next(s, typed{w, kind}, r) }
+				return func(s *fakeAPI, w http.ResponseWriter, r *http.Request) {
+					next(s, &typed{ResponseWriter: w, kind: kind}, r)
+				}
 			}
 			s := newFakeAPI(t, provider, as(say("Hel", "lo")))
 			o := runTurn(t, &memoryHost{}, s.invocation(executor.Start, "run_1", "Hi", `"max_retries":0`, ""))
@@ -64,19 +66,25 @@ func TestStreamsOfAnotherType(t *testing.T) {
 // typed is a response with another content type than its handler sets.
 type typed struct {
 	http.ResponseWriter
-	kind string
+	kind  string
+	began bool
 }
 
-func (w typed) Write(p []byte) (int, error) {
-	w.Header().Set("Content-Type", w.kind)
+func (w *typed) Write(p []byte) (int, error) {
+	if !w.began { // with a byte order mark
+		w.began = true
+		w.Header().Set("Content-Type", w.kind)
+		p = append([]byte("\ufeff"), p...)
+	}
 	return w.ResponseWriter.Write(p)
 }
 
-func (w typed) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
+func (w *typed) Flush() { w.ResponseWriter.(http.Flusher).Flush() }
 
 // TestAnswersThatAreNotStreamed: a complete answer is accepted like a streamed one, whatever its content type.
 func TestAnswersThatAreNotStreamed(t *testing.T) {
-	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "text/plain", ""} {
+	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "text/plain", "",
+		"text/event-stream"} {
 		eachProvider(t, func(t *testing.T, provider string) {
 			s := newFakeAPI(t, provider, raw(kind, whole("I look.", call{"c1", "calc__add", `{"a":1,"b":2}`},
 				call{"c2", "calc__add", `{"a":2,"b":2}`})[provider]), raw(kind, whole("Three\nand four.")[provider]))

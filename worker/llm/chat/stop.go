@@ -23,7 +23,8 @@ var reasons = map[string][]string{
 		"error_limit"},
 	StopRefused: {"content_filter", "content_filtered", "refusal", "safety", "image_safety", "recitation", "language",
 		"blocklist", "prohibited_content", "spii", "sensitive", "guardrail_intervened", "error_toxic"},
-	StopFailed: {"error", "network_error", "abort", "insufficient_system_resource", "malformed_function_call",
+	StopFailed: {"error", "network_error", "abort", "aborted", "cancelled", "canceled", "timeout",
+		"insufficient_system_resource", "malformed_function_call",
 		"unexpected_tool_call"},
 }
 

@@ -121,11 +121,11 @@ func accept(res *http.Response) error {
 		code, message, api := ParseError(raw)
 		return &APIError{Status: res.StatusCode, Header: res.Header, Code: code, Message: message, API: api}
 	}
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if kind == "text/event-stream" {
-		return nil
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // some servers send another one, or none
+	body := bufio.NewReader(res.Body)
+	if first, _ := body.Peek(3); string(first) == "\ufeff" {
+		_, _ = body.Discard(3)
 	}
-	body := bufio.NewReader(res.Body) // some servers send another type, or none
 	first, _ := body.Peek(1)
 	res.Body = &peeked{body, res.Body}
 	isStream := len(first) == 1 && strings.ContainsRune("de:", rune(first[0])) // data:, event:, a comment

@@ -14,11 +14,11 @@ import (
 // addWhole adds an answer that was not streamed: a choice with a message instead of a delta.
 func (a *answer) addWhole(raw string) error {
 	var choice struct {
-		Finish  string                              `json:"finish_reason"`
+		Finish  json.RawMessage                     `json:"finish_reason"`
 		Message *sdk.ChatCompletionChunkChoiceDelta `json:"message"` // the members of a delta, without the calls' index
 	}
 	if err := json.Unmarshal([]byte(raw), &choice); err != nil {
-		return &endpoint.BrokenResponse{Reason: "the answer cannot be read: " + endpoint.Quote(err.Error())}
+		return &endpoint.BrokenResponse{Reason: "a choice of the answer cannot be read"}
 	}
 	if choice.Message == nil {
 		return nil
@@ -26,7 +26,9 @@ func (a *answer) addWhole(raw string) error {
 	for i := range choice.Message.ToolCalls {
 		choice.Message.ToolCalls[i].Index = int64(i)
 	}
-	a.finish = cmp.Or(choice.Finish, "stop") // a complete answer
+	var finish string
+	_ = json.Unmarshal(choice.Finish, &finish)
+	a.finish = cmp.Or(finish, "stop") // a complete answer
 	return a.addDelta(*choice.Message)
 }
 
@@ -73,17 +75,23 @@ func contentText(d sdk.ChatCompletionChunkChoiceDelta) (string, error) {
 	if !strings.HasPrefix(raw, "[") {
 		return d.Content, nil
 	}
-	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-	if err := json.Unmarshal([]byte(raw), &parts); err != nil {
-		return "", &endpoint.BrokenResponse{Reason: "its content cannot be read: " + endpoint.Quote(err.Error())}
+	var parts []json.RawMessage
+	if json.Unmarshal([]byte(raw), &parts) != nil {
+		return "", &endpoint.BrokenResponse{Reason: "its content cannot be read"}
 	}
 	var text strings.Builder
 	for _, p := range parts {
-		if p.Type == "text" || p.Type == "output_text" {
-			text.WriteString(p.Text)
+		var part struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}
+		switch {
+		case json.Unmarshal(p, &part.Text) == nil:
+			text.WriteString(part.Text)
+		case json.Unmarshal(p, &part) != nil:
+			return "", &endpoint.BrokenResponse{Reason: "a part of its content cannot be read"}
+		case part.Type == "text" || part.Type == "output_text":
+			text.WriteString(part.Text)
 		}
 	}
 	return text.String(), nil
