@@ -30,7 +30,8 @@ var notRun = []struct {
 }{
 	{regexp.MustCompile(`docker (?:compose|exec|run|build)\b|: scripts/(?:backup|restore) FILE$` +
 		`|operating.md .*(?:: export AO_(?:FILES|TLS_CERT|VERSION)=|https://localhost:8765)`),
-		"it needs Docker; scripts/compose tests the stack, and TestTheReadmeWithDocker runs the README's lines"},
+		"it needs Docker; scripts/compose tests the stack, and scripts/newcomer.TestTheReadmeWithDocker runs the " +
+			"README's lines"},
 	{regexp.MustCompile(`: (?:sudo |systemctl |journalctl |chown |install |tar -C /etc)|tee -a /etc/fstab$` +
 		`|operating.md ## Several hosts.*: go build`),
 		"it is for a host of its own, as root; scripts/deploy checks the files"},

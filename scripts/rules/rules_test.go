@@ -455,5 +455,10 @@ func TestTablesOfCommands(t *testing.T) {
 		if !slices.ContainsFunc(commands, matches) {
 			t.Errorf("no command matches %s", n.pattern)
 		}
+		for _, test := range regexp.MustCompile(`\S*\bTest\w+`).FindAllString(n.why, -1) {
+			if !tests[test] {
+				t.Errorf("%s: there is no test %s", n.pattern, test)
+			}
+		}
 	}
 }
