@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +19,7 @@ import (
 
 	"ao/nats/natstest"
 	"ao/scripts/rules"
+	"ao/worker/claudecode/standin"
 )
 
 // printed has, for each command of a page, what it prints. A command that is not here fails the test.
@@ -132,6 +134,41 @@ func newCollector(t *testing.T, trace string) *collector {
 	return c
 }
 
+// claude runs a line that adds a coordinator to Claude Code, which then has to reach it. The user's own settings are
+// left alone. A line with a token is for a coordinator that asks for one.
+func (r *reader) claude(line string) {
+	r.t.Run("claude", func(t *testing.T) {
+		at := *r
+		at.t = t
+		if strings.Contains(line, "$AO_TOKEN") {
+			at.guarded()
+		}
+		standin.Each(t, func(t *testing.T, program string) {
+			own, home := at, t.TempDir()
+			own.t = t
+			own.env = append(slices.Clone(at.env), "HOME="+home, "CLAUDE_CONFIG_DIR="+home,
+				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+			own.run(line, "orchestrator", time.Minute)
+			own.run("claude mcp list", "✔ Connected", time.Minute)
+		})
+	})
+}
+
+// guarded starts another coordinator in the clone, which asks for tokens. The reader has one.
+func (r *reader) guarded() {
+	r.t.Helper()
+	data := r.t.TempDir()
+	r.http, r.nats = natstest.FreeAddr(r.t), natstest.FreeAddr(r.t)
+	r.env = append(slices.Clone(r.env), "AO_HTTP_ADDR="+r.http, "AO_NATS_LISTEN="+r.nats, "AO_URL=http://"+r.http,
+		"AO_DATA_DIR="+data, "AO_API_TOKENS="+filepath.Join(data, "tokens"))
+	token, err := r.command("ao tokens create --name reader --scope run").Output()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.env = append(r.env, "AO_TOKEN="+strings.TrimSpace(string(token)))
+	r.up("scripts/up")
+}
+
 // TestThePages: the commands of the pages about agents, their executors and their traces, in one clone, as they stand
 // there.
 func TestThePages(t *testing.T) {
@@ -160,7 +197,9 @@ func TestThePages(t *testing.T) {
 	r.write("config/agents/poet/agent.json", `{"name":"poet","description":"d","hooks":{}}`, 0o644)
 	r.follow(docs+"from-claude-agent-orchestrator.md", "## Bring your agents", nil)
 
-	r.follow(docs+"mcp.md", "## Connecting", map[string]func(string){"curl ": ran("completed")})
+	claude := map[string]func(string){"curl ": ran("completed"), "claude mcp add ": r.claude}
+	r.follow(docs+"agents.md", "## Agents that call agents", claude)
+	r.follow(docs+"mcp.md", "## Connecting", claude)
 
 	r.follow("coordinator/dashboard/ui/pages/login.js", "CodeLine", nil)
 

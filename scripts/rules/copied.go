@@ -11,6 +11,7 @@ var runBy = map[string]string{
 	"README.md ## 60 seconds":                                  "scripts/newcomer.TestTheReadme",
 	"README.md ## An agent of your own":                        "scripts/newcomer.TestTheReadme",
 	"agents.md ## Autonomous agents":                           "scripts/newcomer.TestThePages",
+	"agents.md ## Agents that call agents":                     "scripts/newcomer.TestThePages",
 	"agents.md ## Executors":                                   "scripts/newcomer.TestThePages",
 	"clients.md ## sh":                                         "scripts/e2e.TestClientSnippets",
 	"gateway.md # The gateway: HTTP for the programs of a run": "scripts/newcomer.TestThePages",
@@ -40,8 +41,6 @@ var notRun = []struct {
 	{regexp.MustCompile(`: (?:for name in .*kubectl|kubectl|helm) `), "it needs a cluster; scripts/deploy checks the " +
 		"manifests"},
 	{regexp.MustCompile(`: AO_[A-Z_]+=\S+$`), "it is a line of a file of settings"},
-	{regexp.MustCompile(`: claude mcp add `),
-		"it needs Claude Code, and changes its settings; scripts/e2e has a real one call agents"},
 	{regexp.MustCompile(`: nats stream get RUNS 4711$`), "it shows a record that should not be there"},
 	{regexp.MustCompile(`: go build .*/ao-llm-exec$`), "it takes minutes; scripts/e2e.TestLLMExecutor builds it"},
 	{regexp.MustCompile(`: (?:go run \./)?scripts/(?:bench|mutations)\b|: git worktree add`),
