@@ -105,14 +105,16 @@ func (w *Follower) catchUp(ctx context.Context) error {
 // Ready returns nil when the projection has caught up and could read every record, else the reason.
 func (w *Follower) Ready() error {
 	newer, seq := read2(w.p, func(f *reducer) (newer, seq uint64) { return f.newer, f.seq })
-	suspected := w.lossSuspected.Load()
+	suspected, goal := w.lossSuspected.Load(), w.goal.Load()
 	switch {
 	case newer != 0:
 		return fault.Newf(fault.Unavailable,
 			"record %d was written by a newer version than this one; update this coordinator", newer)
+	case !w.p.live.Load() && goal == 0:
+		return fault.New(fault.Unavailable, "", "the history is being read").After(time.Second)
 	case !w.p.live.Load():
-		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq,
-			max(seq, w.goal.Load())).After(time.Second)
+		return fault.Newf(fault.Unavailable, "the history is being read; at record %d of %d", seq, max(seq, goal)).
+			After(time.Second)
 	case suspected != nil && time.Since(*suspected) > lossGrace:
 		return fault.New(fault.Unavailable, "", "NATS may have lost records; checking").After(time.Second)
 	case !w.intact():

@@ -280,6 +280,9 @@ func TestNotReadyWhileHistoryIsRead(t *testing.T) {
 			<-goOn
 		}
 	}})
+	if err := j.Ready(); err == nil || err.Error() != "the history is being read" { // nobody has asked how long it is
+		t.Errorf("before it begins it says %v", err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { j.Run(ctx) })

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -50,6 +51,8 @@ func (n *NATS) maxStore() int64 {
 	return int64(n.own.MaxStore())
 }
 
+var errNATSReads = errors.New("NATS reads what it has stored")
+
 // OpenNATS starts the embedded server if one is wanted. It does not connect.
 func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	address := cmp.Or(cfg.URL, config.NATSURL.Default)
@@ -60,6 +63,8 @@ func OpenNATS(cfg NATSConfig) (*NATS, error) {
 	if err := checkListen(cfg); err != nil {
 		return nil, err
 	}
+	stop := tellSlow(cmp.Or(cfg.Log, slog.Default()), func() error { return errNATSReads })
+	defer stop()
 	s, err := embed.Start(embed.Config{StoreDir: filepath.Join(cmp.Or(cfg.DataDir, config.DataDir.Default), "nats"),
 		Listen: cfg.Listen, Sync: cfg.Sync, Staging: cfg.Staging, Users: cfg.Users, Log: cfg.Log})
 	if err != nil {

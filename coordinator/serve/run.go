@@ -290,7 +290,7 @@ func serve(ctx context.Context, c *parts.Coordinator, f *front, serveNATS func(c
 		}
 	})
 	g.Go(func() error {
-		if !ready(gone, c) {
+		if !ready(gone, c, f.log) {
 			return nil
 		}
 		return serveNATS(gone)
@@ -304,7 +304,8 @@ func serve(ctx context.Context, c *parts.Coordinator, f *front, serveNATS func(c
 }
 
 // ready waits until the coordinator is ready; false: ctx ended before.
-func ready(ctx context.Context, c *parts.Coordinator) bool {
+func ready(ctx context.Context, c *parts.Coordinator, log *slog.Logger) bool {
+	defer tellSlow(log, c.Ready)()
 	for c.Ready() != nil {
 		if !clock.Sleep(ctx, 5*time.Millisecond) {
 			return false

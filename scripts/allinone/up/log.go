@@ -4,9 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"sync/atomic"
+
+	coordinator "ao/coordinator/serve"
 )
 
 // startLog demotes what is logged as info to debug until the start is over: the welcome says all that a user needs.
+// What a slow start waits for stays.
 type startLog struct {
 	slog.Handler
 	over *atomic.Bool
@@ -18,22 +21,12 @@ func quietStart(log *slog.Logger) (quiet *slog.Logger, over func()) {
 	return slog.New(h), func() { h.over.Store(true) }
 }
 
-func (h startLog) level(l slog.Level) slog.Level {
-	if l == slog.LevelInfo && !h.over.Load() {
-		return slog.LevelDebug
-	}
-	return l
-}
-
-// Enabled implements slog.Handler.
-func (h startLog) Enabled(ctx context.Context, l slog.Level) bool {
-	return h.Handler.Enabled(ctx, h.level(l))
-}
-
 // Handle implements slog.Handler.
 func (h startLog) Handle(ctx context.Context, r slog.Record) error {
-	r.Level = h.level(r.Level)
-	if !h.Handler.Enabled(ctx, r.Level) { // the start ended, or began, meanwhile
+	if r.Level == slog.LevelInfo && !h.over.Load() && r.Message != coordinator.StillStarting {
+		r.Level = slog.LevelDebug
+	}
+	if !h.Enabled(ctx, r.Level) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)
