@@ -167,10 +167,13 @@ func TestAoWorker(t *testing.T) {
 	}
 
 	empty := t.TempDir()
-	host := worker(empty, "--project-dir", dir)
+	host := worker(empty, "--project-dir", dir, "--data-dir", "mine")
 	s.has(s.post("/runs", `{"agent_name":"hello","mode":"sync","additional_demands":{"hostname":"`+host+`"}}`), 200,
 		`"completed"`)
 	s.private(".ao")
+	if _, err := os.Stat(filepath.Join(empty, "mine/worker/profiles")); err != nil {
+		t.Errorf("--data-dir is not where the examples are: %v", err)
+	}
 	checkout = t.TempDir()
 	profiles := stack{t: t, dir: checkout}
 	profiles.write("worker/profiles/mine.json", `{"type":"autonomous","command":"ao-test-exec"}`)

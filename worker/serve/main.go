@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"ao/nats/bus"
@@ -16,8 +17,8 @@ import (
 
 // Main is the main function of a program of this name: a worker until SIGTERM or Ctrl-C. Then running runs may finish
 // within the grace period. A second signal ends the grace period, a third one the process. prepare may complete the
-// settings; nil: they are complete.
-func Main(name string, prepare func(*Config) error) {
+// settings; nil: they are complete. own are settings of the program's own, which prepare may use.
+func Main(name string, prepare func(*Config) error, own ...config.Bound) {
 	fail := func(err error) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
@@ -31,7 +32,7 @@ func Main(name string, prepare func(*Config) error) {
 	var natsURL, level, format string
 	var login bus.Login
 	var ports metric.Endpoints
-	settings := append(c.Settings(), ports.Settings()...)
+	settings := slices.Concat(c.Settings(), own, ports.Settings())
 	config.Load(config.Program{Name: name,
 		About: "The worker of the agent orchestrator: takes runs from NATS and executes them."},
 		append(settings, config.NATSURL.To(&natsURL), config.NATSCreds.To(&login.Creds), config.NATSCA.To(&login.CA),

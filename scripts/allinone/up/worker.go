@@ -1,7 +1,6 @@
 package up
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 
@@ -11,6 +10,7 @@ import (
 
 // Worker is the main function of a program of this name: a worker more, beside Main's. It is a runner of its own.
 func Worker(name string) {
+	var data string
 	worker.Main(name, func(w *worker.Config) error {
 		if w.Host == "" { // the runner of Main has this machine's name
 			host, err := os.Hostname()
@@ -27,8 +27,8 @@ func Worker(name string) {
 			w.Profiles = shippedProfiles(w.Profiles)
 			return nil
 		}
-		return useShipped(cmp.Or(os.Getenv(config.DataDir.Env), config.DataDir.Default), w)
-	})
+		return useShipped(data, w)
+	}, config.DataDir.To(&data))
 }
 
 // checkoutProfiles is where a checkout has its profiles.

@@ -19,8 +19,9 @@ settings.`
 const aboutWorker = `Start a worker more, beside 'ao up' or scripts/up.
 
 It is a runner of its own: unless --hostname names it, it is called after this machine and its process. Its profiles
-are those in worker/profiles of the current folder, or the examples; --profiles-dir names others. Without -x it runs
-the profiles procedural and test. 'ao worker --help' lists the settings.`
+are those in worker/profiles of the current folder, or the examples, which it writes into .ao or --data-dir;
+--profiles-dir names others. Without -x it runs the profiles procedural and test. 'ao worker --help' lists the
+settings.`
 
 // serverCommand is a command that runs a server.
 func serverCommand(a *app, name, short, about string) *cobra.Command {
