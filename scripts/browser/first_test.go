@@ -19,3 +19,15 @@ func TestTheFirstMinute(t *testing.T) {
 	p.click("Prove it")
 	p.has("Nothing was lost, nothing was done twice")
 }
+
+// TestWithoutTheProfileTest: what the demonstration needs, and how compose starts it, is said before anybody waits.
+func TestWithoutTheProfileTest(t *testing.T) {
+	t.Parallel()
+	s := ownStack(t, "AO_PROFILES=procedural")
+	p := open(t, s, "/ui/")
+	p.has("No runner with the profile test is online")
+	p.has("compose starts one unless AO_TEST_WORKERS is 0")
+	p = open(t, s, "/ui/new?agent=show-me")
+	p.fill("$.prompt", "x")
+	p.has("the run would wait for one with the profile test")
+}

@@ -2064,7 +2064,7 @@ function FirstMinute() {
 }
 async function missingOf(signal2) {
   const [{ runners }, { agents }] = await Promise.all([get("/runners", {}, { signal: signal2 }), get("/agents", { status: "active" }, { signal: signal2 })]);
-  if (!runners.some((r) => r.status === "online" && r.executor_profile === "test")) return "No runner with the profile test is online. It needs no model; scripts/up starts one.";
+  if (!runners.some((r) => r.status === "online" && r.executor_profile === "test")) return "No runner with the profile test is online. It needs no model: scripts/up starts one, and compose starts one unless AO_TEST_WORKERS is 0.";
   const away = [showMe, summary].filter((name) => !agents.some((a) => a.name === name));
   return away.length > 0 ? `The agents of the demonstration are not here: ${away.join(", ")}. scripts/up has them.` : "";
 }
@@ -5437,7 +5437,7 @@ function Verdict3({ verdict, tried, why }) {
   if (verdict.ok) {
     const d = verdict.ok;
     return html`<p class="row good"><${Icon} name="check" /> It would be accepted</p>
-      ${d.runner_available === false && html`<p class="row warn"><${Icon} name="warn" /> No online runner matches now: the run would wait.</p>`}
+      ${d.runner_available === false && html`<p class="row warn"><${Icon} name="warn" /> No online runner matches now: the run would wait${d.demands.executor_profile && html` for one with the profile <${Hostile} text=${d.demands.executor_profile} />`}.</p>`}
       ${d.output && html`<p class="faint">The answer must match ${d.output.schema_name ? html`schema <strong><${Hostile} text=${d.output.schema_name} /></strong>` : `the ${{ request: "schema given here", blueprint: "agent's schema", registry: "named schema" }[d.output.schema_source] ?? "schema"}`}.</p>`}`;
   }
   if (!verdict.error) return html`<p class="faint">Checking…</p>`;

@@ -52,7 +52,7 @@ export default function FirstMinute() {
 // missingOf says what the demonstration lacks.
 async function missingOf(signal) {
   const [{ runners }, { agents }] = await Promise.all([get("/runners", {}, { signal }), get("/agents", { status: "active" }, { signal })]);
-  if (!runners.some((r) => r.status === "online" && r.executor_profile === "test")) return "No runner with the profile test is online. It needs no model; scripts/up starts one.";
+  if (!runners.some((r) => r.status === "online" && r.executor_profile === "test")) return "No runner with the profile test is online. It needs no model: scripts/up starts one, and compose starts one unless AO_TEST_WORKERS is 0.";
   const away = [showMe, summary].filter((name) => !agents.some((a) => a.name === name));
   return away.length > 0 ? `The agents of the demonstration are not here: ${away.join(", ")}. scripts/up has them.` : "";
 }

@@ -118,7 +118,7 @@ function Verdict({ verdict, tried, why }) {
   if (verdict.ok) {
     const d = verdict.ok;
     return html`<p class="row good"><${Icon} name="check" /> It would be accepted</p>
-      ${d.runner_available === false && html`<p class="row warn"><${Icon} name="warn" /> No online runner matches now: the run would wait.</p>`}
+      ${d.runner_available === false && html`<p class="row warn"><${Icon} name="warn" /> No online runner matches now: the run would wait${d.demands.executor_profile && html` for one with the profile <${Hostile} text=${d.demands.executor_profile} />`}.</p>`}
       ${d.output && html`<p class="faint">The answer must match ${d.output.schema_name ? html`schema <strong><${Hostile} text=${d.output.schema_name} /></strong>` : `the ${{ request: "schema given here", blueprint: "agent's schema", registry: "named schema" }[d.output.schema_source] ?? "schema"}`}.</p>`}`;
   }
   if (!verdict.error) return html`<p class="faint">Checking…</p>`;
