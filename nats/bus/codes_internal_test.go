@@ -2,9 +2,11 @@ package bus
 
 import (
 	"net"
+	"slices"
 	"testing"
 	"time"
 
+	"ao/nats/subject"
 	"ao/shared/fault"
 )
 
@@ -16,5 +18,19 @@ func TestASlowPayloadIsUnavailable(t *testing.T) {
 	_, err := a.Read(make([]byte, 1))
 	if got := asFault(t.Context(), wrap("payload", err)); fault.KindOf(got) != fault.Unavailable {
 		t.Errorf("%v: %v, want it to be unavailable", err, got)
+	}
+}
+
+// TestStores: the table of buckets has those that exist.
+func TestStores(t *testing.T) {
+	var described []string
+	for _, row := range subject.Stores {
+		described = append(described, row.Name)
+	}
+	made := append(slices.Clone(bucketNames), subject.Payloads)
+	slices.Sort(described)
+	slices.Sort(made)
+	if !slices.Equal(described, made) {
+		t.Errorf("described %q, made %q", described, made)
 	}
 }

@@ -107,3 +107,21 @@ func TestTaskQueueDurablesDoNotCollide(t *testing.T) {
 		}
 	}
 }
+
+// TestRecords: each kind of record is described once, under a subject that is read as that kind.
+func TestRecords(t *testing.T) {
+	fill := strings.NewReplacer("[-<n>]", "", "<queue>", "a.b.c", "<attempt>", "1", "<n>", "1", "<", "", ">", "")
+	described := map[Kind]bool{}
+	for _, row := range Records {
+		r, err := Parse(fill.Replace(row.Name))
+		if err != nil || r.Kind == Unknown || described[r.Kind] || row.Means == "" || row.By == "" {
+			t.Errorf("%s: kind %v, %v; or it is described twice, or not", row.Name, r.Kind, err)
+		}
+		described[r.Kind] = true
+	}
+	for k := range shapes {
+		if !described[Kind(k)] && Kind(k) != Unknown {
+			t.Errorf("the table of records has no %s", Kind(k))
+		}
+	}
+}

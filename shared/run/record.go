@@ -48,7 +48,7 @@ type Spec struct {
 	ExecutorSessionID string `json:"executor_session_id,omitempty"`
 	// queued, a resume: the session's run that was claimed before it
 	PreviousRunID string `json:"after_run_id,omitempty"`
-	// Input.Output is set: a worker offers its result for a check
+	// it has an output schema: a worker offers its result for a check
 	HasOutputSchema bool `json:"contract,omitempty"`
 	// counts towards this caller's share of queues; opaque
 	Caller string `json:"caller,omitempty"`
@@ -62,7 +62,7 @@ type Spec struct {
 	RequestHash string     `json:"request_hash,omitempty"`
 	Requested   *Requested `json:"asked,omitempty"`   // what a retry requests again; nil: nothing
 	Body        *Payload   `json:"payload,omitempty"` // instead of a large Input
-	// Body is set: hash of the definition in it. Older records have none.
+	// hash of the definition, where that is in the payload; older records have none
 	AgentHash string `json:"agent_hash,omitempty"`
 	*Input    `json:",omitempty"`
 }
@@ -113,7 +113,7 @@ type Queued struct {
 	// RecordVersion is the newest version that records under the attempt's key may have; 0: 1. All coordinators
 	// that were online could read it. A newer record ends the attempt, for every reader alike.
 	RecordVersion int `json:"record_version,omitempty"`
-	// Returnable: its runner may give it back (Ended.Returned). All coordinators that were online understand that.
+	// Returnable: its runner may give it back (returned). All coordinators that were online understand that.
 	Returnable bool `json:"returnable,omitempty"`
 	Spec
 }
@@ -193,7 +193,7 @@ type Callback struct {
 	TurnID   string    `json:"turn_id,omitempty"` // the parent's turn; none in older records
 	Children []string  `json:"children"`          // run ids, in the order of their ends
 	At       time.Time `json:"at"`
-	// the turn's accepted record; a coordinator that finds no turn writes it
+	// the turn's accepted record; a coordinator that finds no turn writes it. None once the session is deleted
 	Next json.RawMessage `json:"next,omitempty"`
 
 	// Suppressed: no turn reports the children, since they were stopped together with an ancestor.
@@ -215,8 +215,8 @@ const (
 type Notified struct {
 	V         int        `json:"v"`
 	SessionID string     `json:"session_id"`
-	N         int        `json:"n"` // from 1
-	Status    string     `json:"status"`
+	N         int        `json:"n"`                     // from 1
+	Status    string     `json:"status"`                // delivered, failed (tried at next_at), dead, again
 	HTTP      int        `json:"http_status,omitempty"` // of the receiver; 0: no response
 	Reason    string     `json:"reason,omitempty"`      // why it failed; never part of a response body
 	Next      *time.Time `json:"next_at,omitempty"`
