@@ -13,6 +13,12 @@ const (
 	Acts          // sessions below it
 )
 
+var rights = [...]string{Nothing: "", Shared: "yes", Submits: "children, and turns below it",
+	Lists: "its children, or a session that it may read", Reads: "its own and those below", Acts: "those below it"}
+
+// String says to a person what the right allows.
+func (r Right) String() string { return rights[r] }
+
 // Rule is what a route requires.
 type Rule struct {
 	Scope   Scope // of an API token

@@ -20,7 +20,8 @@ var parameters = map[string]obj{
 	"side": {"description": "Which schema.", "schema": obj{"type": "string", "enum": drafts.Sides}},
 	"name": {"description": "A name.", "schema": obj{"type": "string",
 		"pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$"}},
-	"status":            text("Only those with one of these statuses, separated by commas."),
+	"status": text("Only those with one of these statuses, separated by commas. Agents: active, inactive, " +
+		"broken."),
 	"agent_name":        text("Only those of this agent."),
 	"session_id":        text("Only those of this session."),
 	"parent_session_id": text("Only children of this session."),
@@ -32,8 +33,9 @@ var parameters = map[string]obj{
 	"roots": flag("Only runs of sessions without a parent, each with the number of runs of its session's " +
 		"children."),
 	"created_after": {"description": "Only those created after this time (RFC 3339).", "schema": dateTime},
-	"limit": {"description": "Maximum number of items.", "schema": obj{"type": "integer", "minimum": 1,
-		"maximum": 1000}},
+	"limit": {"description": "Maximum number of items; default 50, of /rejected 20.",
+		"schema": obj{"type": "integer", "minimum": 1,
+			"maximum": 1000}},
 	"cursor": text("next_cursor of the previous page."),
 	"after":  text("Events: next of the previous page. Audit: only entries after this time (RFC 3339)."),
 	"actor":  text("Only what this token, kind of actor, session, run, runner or credential did."),

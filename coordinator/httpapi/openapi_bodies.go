@@ -23,6 +23,7 @@ import (
 	"ao/shared/config"
 	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 // body describes what a route reads and answers, as values of the types.
@@ -201,6 +202,28 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[me]():                      "Me",
 	reflect.TypeFor[rejected.Message]():        "RejectedMessage",
 	reflect.TypeFor[webhook.Payload]():         "WebhookBody",
+
+	reflect.TypeFor[explain.Explanation]():     "Explanation",
+	reflect.TypeFor[explain.Obstacle]():        "Obstacle",
+	reflect.TypeFor[explain.Candidate]():       "Candidate",
+	reflect.TypeFor[explain.Step]():            "Step",
+	reflect.TypeFor[explain.Rejected]():        "RejectedAnswer",
+	reflect.TypeFor[insight.Status]():          "Status",
+	reflect.TypeFor[insight.QueueStatus]():     "Queue",
+	reflect.TypeFor[runs.StoppedRun]():         "StoppedRun",
+	reflect.TypeFor[sessions.SessionDetail]():  "SessionDetail",
+	reflect.TypeFor[shortResult]():             "ResultOrPart",
+	reflect.TypeFor[preview.AgentPreview]():    "AgentPreview",
+	reflect.TypeFor[preview.SchemaVerdict]():   "SchemaVerdict",
+	reflect.TypeFor[preview.AnswerVerdict]():   "AnswerVerdict",
+	reflect.TypeFor[projection.Page]():         "RunPage",
+	reflect.TypeFor[projection.SessionPage]():  "SessionPage",
+	reflect.TypeFor[projection.CallbackPage](): "CallbackPage",
+	reflect.TypeFor[audit.Page]():              "AuditPage",
+	reflect.TypeFor[rejected.Page]():           "RejectedPage",
+	reflect.TypeFor[runnerapi.Unable]():        "Unable",
+	reflect.TypeFor[agent.UnusedFile]():        "UnusedFile",
+	reflect.TypeFor[preview.Candidate]():       "AnswerCandidate",
 
 	reflect.TypeFor[projection.TreeSession](): "TreeSession",
 	reflect.TypeFor[projection.TreeRun]():     "TreeRun",

@@ -188,11 +188,11 @@ var (
 	traced  = regexp.MustCompile("(…|OTEL)(_[A-Z_]+)")
 )
 
-// documented returns the settings of each program in configuration.md and tracing.md.
+// documented returns the settings of each program in settings.md and tracing.md.
 func documented(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
-	for _, section := range strings.Split(string(read(t, "shared/docs/configuration.md")), "\n## ")[1:] {
+	for _, section := range strings.Split(string(read(t, "shared/docs/reference/settings.md")), "\n## ")[1:] {
 		title, text, _ := strings.Cut(section, "\n")
 		for _, m := range setting.FindAllStringSubmatch(text, -1) {
 			for _, program := range []string{"coordinator", "worker"} {

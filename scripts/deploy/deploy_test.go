@@ -112,7 +112,7 @@ func (o object) pod() object {
 // isSetting reports whether a page of the documentation has a setting.
 func isSetting(t *testing.T, name string) bool {
 	t.Helper()
-	page := read(t, docs+"configuration.md")
+	page := read(t, docs+"reference/settings.md")
 	return name == "GOMEMLIMIT" || name == "KEEP" || strings.Contains(page, "| `"+name+"` |")
 }
 
@@ -320,7 +320,7 @@ func TestKustomize(t *testing.T) {
 // TestAutoscalingMetrics: the query names metrics and labels that coordinators export, and the threshold leaves free
 // slots.
 func TestAutoscalingMetrics(t *testing.T) {
-	page := read(t, docs+"metrics.md")
+	page := read(t, docs+"reference/metrics.md")
 	for _, o := range manifests(t) {
 		if o["kind"] != "ScaledObject" {
 			continue

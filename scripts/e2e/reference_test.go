@@ -3,34 +3,21 @@ package e2e
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"ao/scripts/reference"
 )
 
-// TestConfigurationReference: shared/docs/configuration.md matches the help of the programs.
-// AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestConfigurationReference rewrites it.
-func TestConfigurationReference(t *testing.T) {
+// TestReference: shared/docs/reference/settings.md matches the help of the programs.
+// AO_WRITE_DOCS=yes go test ./scripts/e2e -run TestReference rewrites it.
+func TestReference(t *testing.T) {
 	t.Parallel()
-	want := reference(t)
-	path := filepath.Join("..", "..", "shared", "docs", "configuration.md")
-	if os.Getenv("AO_WRITE_DOCS") != "" {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(have) != want {
-		t.Errorf("configuration.md does not match the programs' --help; rewrite it: AO_WRITE_DOCS=yes go test " +
-			"./scripts/e2e -run TestConfigurationReference")
-	}
+	reference.Check(t, "e2e", "settings.md", "shared/config/table.go, by way of the programs' --help", settingsPage(t))
 }
 
 // row is a setting with the programs that have it.
@@ -51,8 +38,8 @@ func help(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// reference returns the page.
-func reference(t *testing.T) string {
+// settingsPage makes the page of settings.
+func settingsPage(t *testing.T) string {
 	rows, order := map[string]*row{}, []string(nil)
 	for _, program := range []string{"coordinator", "worker"} {
 		_, table, ok := strings.Cut(help(t, program), "MEANING\n")
@@ -74,15 +61,13 @@ func reference(t *testing.T) string {
 		return cmp.Compare(strings.Join(rows[a].programs, " "), strings.Join(rows[b].programs, " "))
 	})
 	var b strings.Builder
-	b.WriteString(`# Configuration
-
-Made from what the programs say with ` + "`--help`" + `; a test keeps it true. A flag beats its
-environment variable; a variable that is set to nothing counts as not set.
-Durations are seconds, or like ` + "`1m30s`" + `; sizes bytes, or like ` + "`16MiB`" + `. A value that cannot be read
-stops the program with the variable's name, the value and an example.
-A variable whose name is one typing error away from one of these is warned of.
-` + "`scripts/up`" + ` (one process) knows all of them.
-`)
+	b.WriteString("# Settings\n\nEach is an environment variable and a flag. `ao settings` shows those of a " +
+		"coordinator, with their sources. `scripts/up` and `ao up` (one process) know all of them.\n\n" +
+		"- A flag beats its environment variable: `RUN_LEASE=30 coordinator --run-lease 20` is 20 s.\n" +
+		"- A variable that is set to nothing counts as not set.\n" +
+		"- Durations are seconds, or like `1m30s`; sizes are bytes, or like `16MiB`.\n" +
+		"- A value that cannot be read stops the program with the variable's name, the value and an example.\n" +
+		"- A variable whose name is one typing error away from one of these is warned of.\n")
 	programs := ""
 	for _, name := range order {
 		r := rows[name]
@@ -91,7 +76,7 @@ A variable whose name is one typing error away from one of these is warned of.
 			fmt.Fprintf(&b, "\n## %s\n| variable | flag | default | |\n|---|---|---|---|\n", strings.ToUpper(p[:1])+
 				p[1:])
 		}
-		def := "`" + r.def + "`"
+		def := reference.Code(r.def)
 		if r.def == "-" {
 			def = ""
 		}

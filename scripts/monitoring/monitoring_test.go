@@ -1,11 +1,8 @@
 package monitoring_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
-	"fmt"
 	"net/http"
 	"os"
 	"regexp"
@@ -17,14 +14,13 @@ import (
 	coordinator "ao/coordinator/serve"
 	"ao/nats/bus"
 	"ao/nats/natstest"
+	"ao/scripts/reference"
 	"ao/shared/metric"
 	"ao/shared/metric/metrictest"
 	worker "ao/worker/serve"
 
 	"github.com/goccy/go-yaml"
 )
-
-var update = flag.Bool("update", false, "rewrite the table in shared/docs/metrics.md")
 
 const docs = "../../shared/docs/metrics.md"
 
@@ -168,7 +164,9 @@ var (
 	strs    = regexp.MustCompile(`"[^"]*"`)
 )
 
-func TestRulesAndDashboardNameExistingMetrics(t *testing.T) {
+// TestReference: the rules and the dashboard name metrics that exist, and so does the page of metrics, which
+// AO_WRITE_DOCS=yes rewrites.
+func TestReference(t *testing.T) {
 	reg, page := stack(t)
 	families := map[string]metric.Family{}
 	for _, f := range reg.Families() {
@@ -222,39 +220,23 @@ func TestRulesAndDashboardNameExistingMetrics(t *testing.T) {
 			}
 		}
 	}
-	table(t, reg.Families())
+	reference.Check(t, "monitoring", "metrics.md", "what a coordinator and a worker export",
+		metricsPage(reg.Families()))
 }
 
-// table compares the table in the docs with the metrics, or rewrites it.
-func table(t *testing.T, families []metric.Family) {
-	t.Helper()
-	var b strings.Builder
-	b.WriteString("| metric | kind | labels | |\n|---|---|---|---|\n")
+// metricsPage makes the page of metrics.
+func metricsPage(families []metric.Family) string {
+	var rows [][]string
 	for _, f := range families {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Kind, strings.Join(f.Labels, ", "),
-			strings.ReplaceAll(f.Help, "|", "\\|"))
+		help, _, derived := strings.Cut(f.Help, " Derived from the history:")
+		rows = append(rows, []string{reference.Code(f.Name), f.Kind, strings.Join(f.Labels, ", "), help,
+			map[bool]string{true: "max"}[derived]})
 	}
-	const from, to = "<!-- table -->\n", "<!-- end of table -->\n"
-	raw, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i, k := bytes.Index(raw, []byte(from)), bytes.Index(raw, []byte(to))
-	if i < 0 || k < i {
-		t.Fatalf("%s has no place for the table", docs)
-	}
-	i += len(from)
-	if string(raw[i:k]) == b.String() {
-		return
-	}
-	if !*update {
-		t.Errorf("the table in %s does not match the metrics; rewrite it with: go test ./scripts/monitoring -update",
-			docs)
-		return
-	}
-	if err := os.WriteFile(docs, slices.Concat(raw[:i], []byte(b.String()), raw[k:]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return "# All metrics\n\nFor looking up. [metrics.md](../metrics.md) says where they are, " +
+		"how to read them, and what to do about each alert. Beside these there are Go's own (`go_…`) and the " +
+		"process's (`process_…`).\n\n`max`: every coordinator derives it from the history and reports the same, so " +
+		"take the maximum, not the sum.\n\n" +
+		reference.Table([]string{"metric", "kind", "labels", "", "of several"}, rows)
 }
 
 func TestEveryAlertIsExplained(t *testing.T) {

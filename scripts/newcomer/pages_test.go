@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -200,6 +201,13 @@ func TestThePages(t *testing.T) {
 	claude := map[string]func(string){"curl ": ran("completed"), "claude mcp add ": r.claude}
 	r.follow(docs+"agents.md", "## Agents that call agents", claude)
 	r.follow(docs+"mcp.md", "## Connecting", claude)
+	r.follow(docs+"http.md", "# HTTP: how to call the API", map[string]func(string){"curl ": ran(`"completed"`)})
+	r.follow(docs+"metrics.md", "# Metrics: what to scrape, and what to do about an alert",
+		map[string]func(string){"curl ": ran("ao_ready 1")})
+	if _, err := exec.LookPath("nats"); err == nil {
+		r.follow(docs+"protocol.md", "# Protocol: what goes over NATS", map[string]func(string){
+			"nats ": func(line string) { r.run(line+" --server "+r.nats, `"status":"pending"`, time.Minute) }})
+	}
 
 	r.follow("coordinator/dashboard/ui/pages/login.js", "CodeLine", nil)
 

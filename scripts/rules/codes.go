@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// codePages are the pages with the error codes of packages; all other codes are in http.md. The test executor and the
-// simulated claude have none, and ao documents its own in its help.
+// codePages are the pages with the error codes of packages; all other codes are in errors.md, which is made from
+// codeTable. The test executor and the simulated claude have none, and ao documents its own in its help.
 var codePages = []struct{ packages, page string }{
 	{"ao/coordinator/cmd/...", ""},
 	{"ao/worker/testexec/...", ""},
@@ -18,10 +18,13 @@ var codePages = []struct{ packages, page string }{
 	{"ao/worker/claudecode", "shared/docs/claude-code.md"},
 	{"ao/worker/llm/...", "shared/docs/llm.md"},
 	{"ao/worker/gateway", "shared/docs/gateway.md"},
-	{"ao/...", httpPage},
+	{"ao/...", errorPage},
 }
 
-const httpPage = "shared/docs/http.md"
+const (
+	errorPage = "shared/docs/reference/errors.md"
+	codeTable = "shared/fault/table.go" // its literals do not count as uses
+)
 
 func codePage(pkg string) string {
 	for _, p := range codePages {
@@ -53,13 +56,13 @@ func documentedCodes(h *House, say reporter) {
 // missing returns the page and tables that lack a code; empty: none.
 func (c usedCode) missing(tables map[string]map[string]bool) (by, in string) {
 	by, in = c.by(), codePage(c.pkg)
-	if by == byAnswer && tables[httpPage+by][c.code] {
+	if by == byAnswer && tables[errorPage+by][c.code] {
 		return "", ""
 	}
-	if by == "" || in != httpPage {
+	if by == "" || in != errorPage {
 		by = ""
 	}
-	if !tables[in+by][c.code] && (by != "" || !tables[httpPage][c.code]) {
+	if !tables[in+by][c.code] && (by != "" || !tables[errorPage][c.code]) {
 		return by, in
 	}
 	return "", ""
@@ -72,7 +75,7 @@ func (s *codeSource) unused(tables map[string]map[string]bool, say reporter) {
 			continue
 		}
 		for code := range codes {
-			if !s.literals[page][code] && !s.literals[httpPage][code] {
+			if !s.literals[page][code] && !s.literals[errorPage][code] {
 				say("%s: nothing uses the code %s", page, code)
 			}
 		}
@@ -98,7 +101,7 @@ var quotedCode = regexp.MustCompile("`([A-Za-z_]+)`")
 func codeTables(h *House) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	for _, f := range h.Files {
-		if path.Dir(f.Path) != "shared/docs" || path.Ext(f.Path) != ".md" {
+		if path.Dir(f.Path) != "shared/docs" && f.Path != errorPage || path.Ext(f.Path) != ".md" {
 			continue
 		}
 		var head []string // header of the current table

@@ -34,7 +34,7 @@ func codesOf(h *House) *codeSource {
 	s := &codeSource{map[string]string{}, map[string]map[string]bool{}, nil}
 	var files []File
 	for _, f := range h.Files {
-		if f.Go != nil && !f.IsTest() && codePage(f.Package()) != "" {
+		if f.Go != nil && !f.IsTest() && f.Path != codeTable && codePage(f.Package()) != "" {
 			files = append(files, f)
 			ast.Inspect(f.Go, func(n ast.Node) bool { s.declare(f, n); return true })
 		}

@@ -8,19 +8,22 @@ import (
 // runBy names the test that runs the commands of a section as they stand there, but for those that NotRun names. Each
 // fails for a command that it does not know.
 var runBy = map[string]string{
-	"README.md ## 60 seconds":                                  "scripts/newcomer.TestTheReadme",
-	"README.md ## An agent of your own":                        "scripts/newcomer.TestTheReadme",
-	"agents.md ## Autonomous agents":                           "scripts/newcomer.TestThePages",
-	"agents.md ## Agents that call agents":                     "scripts/newcomer.TestThePages",
-	"agents.md ## Executors":                                   "scripts/newcomer.TestThePages",
-	"clients.md ## sh":                                         "scripts/e2e.TestClientSnippets",
-	"gateway.md # The gateway: HTTP for the programs of a run": "scripts/newcomer.TestThePages",
-	"from-claude-agent-orchestrator.md ## Bring your agents":   "scripts/newcomer.TestThePages",
-	"mcp.md ## Connecting":                                     "scripts/newcomer.TestThePages",
-	"operating.md ## Back up and restore":                      "scripts/newcomer.TestOperatingScriptsUp",
-	"login.js CodeLine":                                        "scripts/newcomer.TestThePages",
-	"tracing.md ## Try it":                                     "scripts/newcomer.TestThePages",
-	"tracing.md ## For callers":                                "scripts/newcomer.TestThePages",
+	"README.md ## 60 seconds":                                             "scripts/newcomer.TestTheReadme",
+	"README.md ## An agent of your own":                                   "scripts/newcomer.TestTheReadme",
+	"agents.md ## Autonomous agents":                                      "scripts/newcomer.TestThePages",
+	"agents.md ## Agents that call agents":                                "scripts/newcomer.TestThePages",
+	"agents.md ## Executors":                                              "scripts/newcomer.TestThePages",
+	"clients.md ## sh":                                                    "scripts/e2e.TestClientSnippets",
+	"http.md # HTTP: how to call the API":                                 "scripts/newcomer.TestThePages",
+	"metrics.md # Metrics: what to scrape, and what to do about an alert": "scripts/newcomer.TestThePages",
+	"protocol.md # Protocol: what goes over NATS":                         "scripts/newcomer.TestThePages",
+	"gateway.md # The gateway: HTTP for the programs of a run":            "scripts/newcomer.TestThePages",
+	"from-claude-agent-orchestrator.md ## Bring your agents":              "scripts/newcomer.TestThePages",
+	"mcp.md ## Connecting":                                                "scripts/newcomer.TestThePages",
+	"operating.md ## Back up and restore":                                 "scripts/newcomer.TestOperatingScriptsUp",
+	"login.js CodeLine":                                                   "scripts/newcomer.TestThePages",
+	"tracing.md ## Try it":                                                "scripts/newcomer.TestThePages",
+	"tracing.md ## For callers":                                           "scripts/newcomer.TestThePages",
 }
 
 // notRun says why a test does not run a command as it stands there. A pattern is for a section and a command, with a

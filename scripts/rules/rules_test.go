@@ -231,7 +231,7 @@ func TestRulesFindViolations(t *testing.T) {
 
 		{"a code on no page", "coordinator/runs/x.go",
 			file(fails + "var err = fault.New(fault.Conflict, \"odd\", \"\")\n"),
-			"x.go:3: the code odd is in no table of the HTTP answers in shared/docs/http.md"},
+			"x.go:3: the code odd is in no table of the HTTP answers in shared/docs/reference/errors.md"},
 		{"of a run's end", "coordinator/runs/x.go",
 			file(fails + "const unusual = \"odd\"\n\nvar err = fault.Wrap(fault.Internal, unusual, \"\", nil)\n"),
 			"x.go:5: the code odd is in no table of the ends of runs"},
@@ -243,11 +243,11 @@ func TestRulesFindViolations(t *testing.T) {
 			"x.go:2: the code odd"},
 		{"the code of another error", "coordinator/runs/x.go",
 			file(fails + "var err = fault.New(fault.Conflict, x.Code, \"\")\n"), ""},
-		{"a code that nothing uses", "shared/docs/http.md", file("| HTTP | code |\n|---|---|\n| 409 | `odd` |\n"),
-			"shared/docs/http.md: nothing uses the code odd"},
+		{"a code that nothing uses", errorPage, file("| HTTP | code |\n|---|---|\n| 409 | `odd` |\n"),
+			"shared/docs/reference/errors.md: nothing uses the code odd"},
 		{"of an executor's", "shared/docs/llm.md", file("| code | |\n|---|---|\n| `odd` | |\n"),
 			"shared/docs/llm.md: nothing uses the code odd"},
-		{"a table of other things", "shared/docs/http.md", file("| field | |\n|---|---|\n| `odd` | |\n"), ""},
+		{"a table of other things", errorPage, file("| field | |\n|---|---|\n| `odd` | |\n"), ""},
 
 		{"25 methods", "worker/x.go", file(wide("package worker\n", 25)), ""},
 		{"26 methods", "worker/x.go", file(wide("package worker\n", 26)),
