@@ -232,7 +232,7 @@ var names = map[reflect.Type]string{
 
 // alike are types that are described like a named one.
 var alike = map[reflect.Type]string{reflect.TypeFor[agent.Blueprint](): "Agent",
-	reflect.TypeFor[schemas.Schema](): "OutputSchema"}
+	reflect.TypeFor[schemas.Schema](): "OutputSchema", reflect.TypeFor[run.Request](): "Request"}
 
 // enums are the types with a fixed set of values.
 var enums = map[reflect.Type][]string{

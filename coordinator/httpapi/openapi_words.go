@@ -134,10 +134,11 @@ var descriptions = map[string]string{
 		"suppressed: tree_stopped",
 	"OutputOptions.max_retries": "0 to 10: how often the session is asked again; default 1 with the agent's " +
 		"schema, SCHEMA_ENFORCEMENT_MAX_RETRIES (2) with a caller's; programs are not asked again",
-	"OutputOptions.strict_json_only": "true: the whole answer must be JSON; default false",
-	"OutputOptions.extract_json": "false: the same; default SCHEMA_ENFORCEMENT_EXTRACT_JSON (true); true beside " +
-		"validation_mode strict is refused",
-	"OutputOptions.validation_mode": "strict: the same; default lenient",
+	"OutputOptions.strict_json_only": "true: the whole answer must be JSON, as with extract_json false or " +
+		"validation_mode strict; default false",
+	"OutputOptions.extract_json": "true: look for JSON in an answer with other text; default " +
+		"SCHEMA_ENFORCEMENT_EXTRACT_JSON (true); beside validation_mode strict it is refused",
+	"OutputOptions.validation_mode": "strict: the whole answer must be JSON; default lenient",
 	"Obstacle.reason": "coordinator_not_ready; runner, stopping: a runner has it; result_check: a coordinator " +
 		"checks the result; session_turn: another run of its session comes first; retry_pause: its attempt " +
 		"failed, and the next follows; session_host_gone, no_matching_runner; too_many_queues: its caller's " +
@@ -212,7 +213,16 @@ var descriptions = map[string]string{
 	"AgentPreview.system_prompt": "ends with the request for output in the agent's schema; null: none",
 	"AgentPreview.runners": "at most 50, the closest first; a model that the profile does not allow is a " +
 		"mismatch, too",
-	"HealthReport.checks": "each with check, verdict (ok, warn, fail, skip), what and advice",
-	"Setting.value":       "of a secret only set or unset",
-	"AuditGap.count":      "how many entries are missing between after and before",
+	"HealthReport.checks":       "each with check, verdict (ok, warn, fail, skip), what and advice",
+	"Setting.value":             "of a secret only set or unset",
+	"AuditGap.count":            "how many entries are missing between after and before",
+	"RejectedAnswer.truncated":  "output is its beginning",
+	"AnswerCandidate.truncated": "text is its beginning",
+	"Request.type":              "start_session (default) or resume_session",
+	"Request.mode":              "async_poll (default), sync or async_callback",
+	"Request.session_id": "of a resume; of a start: an id of your choice, ses_ and 1 to 64 letters, digits, _ " +
+		"and -",
+	"Request.timeout_seconds":   "time limit of an attempt; default the agent's, else an hour; at most the profile's",
+	"Request.parent_session_id": "of a start: the session whose child this is",
+	"Request.callback_url":      "gets a webhook when the run ends",
 }

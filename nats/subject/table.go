@@ -4,7 +4,7 @@ package subject
 type Row struct {
 	Name  string // with <placeholders>
 	Body  string // of a record: its type in package run
-	By    string // who writes it
+	By    string // who writes it, of a subject
 	Means string
 }
 
@@ -85,24 +85,24 @@ var Messages = []Row{
 
 // Stores are the key-value buckets and the object store, with their keys.
 var Stores = []Row{
-	{Agents, "", "coordinator", "name → definition"},
-	{Schemas, "", "coordinator", "name → named output schema"},
-	{Runners, "", "coordinator", "runner id → registration. With `leaving` its process ends. With `left_at` it has " +
+	{Agents, "", "", "name → definition"},
+	{Schemas, "", "", "name → named output schema"},
+	{Runners, "", "", "runner id → registration. With `leaving` its process ends. With `left_at` it has " +
 		"left and the names of its agents are reserved (decision 0032). `_owners` → who owns which agent name " +
 		"(decision 0007)"},
-	{TaskQueues, "", "coordinator", "queue → what its runs demand, and as `caller` whose share of `AO_MAX_QUEUES` it " +
+	{TaskQueues, "", "", "queue → what its runs demand, and as `caller` whose share of `AO_MAX_QUEUES` it " +
 		"counts to (decision 0031)"},
-	{Reservations, "", "coordinator", "`try.RUN.N` → who makes that try of a webhook. Hash of scope and key → the " +
+	{Reservations, "", "", "`try.RUN.N` → who makes that try of a webhook. Hash of scope and key → the " +
 		"runs of a bulk retry. Programs of older versions keep idempotency keys here (decision 0054)"},
-	{Secrets, "", "coordinator", "`attempts` → the deployment's secret. `last_backup` → when the last whole backup " +
+	{Secrets, "", "", "`attempts` → the deployment's secret. `last_backup` → when the last whole backup " +
 		"began, RFC 3339"},
-	{Logins, "", "coordinator", "id of a login that has ended, or of a code that was used; kept for 13 hours " +
+	{Logins, "", "", "id of a login that has ended, or of a code that was used; kept for 13 hours " +
 		"(decision 0040)"},
-	{Drafts, "", "coordinator", "agent and `input` or `output` → the text of a schema that is being written. Deleted " +
+	{Drafts, "", "", "agent and `input` or `output` → the text of a schema that is being written. Deleted " +
 		"with the agent; 64 MiB together at most"},
-	{HighWater, "", "coordinator", "`" + MarkKey + "` → the high-water mark of `RUNS`: `incarnation`, `sequence`, " +
+	{HighWater, "", "", "`" + MarkKey + "` → the high-water mark of `RUNS`: `incarnation`, `sequence`, " +
 		"`records`, the fingerprints of the last records, who removes records now, `damages` (decision 0045). `" +
 		RestoredKey + "` → the incarnation that `ao restore` made; `" + MarkKey + "` is then the backup's " +
 		"mark until a coordinator has read its damages"},
-	{Payloads, "", "coordinator", "the object store: parts of large bodies (decision 0008)"},
+	{Payloads, "", "", "the object store: parts of large bodies (decision 0008)"},
 }

@@ -225,7 +225,7 @@ func recordsPage(t *testing.T) string {
 	b.WriteString("# Records and messages in NATS\n\nEvery subject and bucket, and the members of what goes over " +
 		"them: for looking up. [protocol.md](../protocol.md) says how they work together, with examples. " +
 		"`<p>` is the partition, `<key>` the attempt's key.\n\n## The stream RUNS\n")
-	list := func(head string, rows []subject.Row) {
+	list := func(rows []subject.Row) {
 		var cells [][]string
 		for _, r := range rows {
 			body := ""
@@ -234,13 +234,17 @@ func recordsPage(t *testing.T) string {
 			}
 			cells = append(cells, []string{reference.Code(r.Name), r.Means, body, r.By})
 		}
-		b.WriteString(reference.Table([]string{head, "", "body", "written by"}, cells))
+		b.WriteString(reference.Table([]string{"subject", "", "body", "written by"}, cells))
 	}
-	list("subject", subject.Records)
+	list(subject.Records)
 	b.WriteString("\n## Other subjects\n")
-	list("subject", subject.Messages)
-	b.WriteString("\n## Buckets\n")
-	list("bucket", subject.Stores)
+	list(subject.Messages)
+	b.WriteString("\n## Buckets\nCoordinators read them.\n\n")
+	var stores [][]string
+	for _, r := range subject.Stores {
+		stores = append(stores, []string{reference.Code(r.Name), r.Means})
+	}
+	b.WriteString(reference.Table([]string{"bucket", "key → value"}, stores))
 	b.WriteString("\n## Members\nBodies are JSON. `?` marks members that may be absent.\n")
 	types := structs(t, "shared/run/record.go", "shared/runnerapi/messages.go", "shared/runnerapi/runner.go")
 	var links []string
@@ -279,7 +283,7 @@ func structs(t *testing.T, files ...string) (all []structure) {
 			for i := 0; ok && i < len(d.Specs); i++ {
 				if s, ok := d.Specs[i].(*ast.TypeSpec); ok {
 					if m := members(s); m != nil {
-						all = append(all, structure{s.Name.Name, described(s.Name.Name, d.Doc.Text()), m})
+						all = append(all, structure{s.Name.Name, strings.Join(strings.Fields(d.Doc.Text()), " "), m})
 					}
 				}
 			}
