@@ -99,6 +99,7 @@ func TestRulesFindViolations(t *testing.T) {
 			"go.mod:3: needs a package"},
 		{"a client needs a package", "shared/clients/typescript/src/index.ts", file("import x from \"x\";\n"),
 			"index.ts:1: needs a package"},
+		{"the client of ao", "shared/clients/go/more.go", file("package ao\n" + strings.Repeat("\n", maxLines-1)), ""},
 		{"a client grows", "shared/clients/python/ao_client/more.py", file(strings.Repeat("\n", maxLines)),
 			"shared/clients/python: "},
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"time"
 
 	ao "ao/shared/clients/go"
@@ -23,8 +24,19 @@ func coordinator() *httptest.Server {
 	mux.HandleFunc("GET /runs/run_1", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, ended) })
 	mux.HandleFunc("GET /runs/run_1/wait", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, ended) })
 	mux.HandleFunc("GET /sse/sessions", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, "id: 0-1\nevent: event\ndata: {\"event_type\":\"run_start\",\"run_id\":\"run_1\"}\n\n"+
 			"id: 0-2\nevent: event\ndata: {\"event_type\":\"run_completed\",\"run_id\":\"run_1\"}\n\n")
+	})
+	mux.HandleFunc("GET /runs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Ao-Position", "0-2")
+		io.WriteString(w, `{"runs":[{"run_id":"run_1","status":"running"}]}`)
+	})
+	mux.HandleFunc("GET /sse/runs", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		const ended = `{"runs":[{"run_id":"run_1","status":"completed"}]}`
+		io.WriteString(w, "id: 0-3\nevent: runs\ndata: "+ended+"\n\n"+
+			"id: 0-4\nevent: runs\ndata: {\"deleted\":[\"run_1\"]}\n\n")
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
@@ -69,6 +81,29 @@ func ExampleClient_Events() {
 	// Output:
 	// 0-1 run_start
 	// 0-2 run_completed
+}
+
+// A list of runs is read, then each of its changes.
+func ExampleClient_WatchRuns() {
+	server := coordinator()
+	defer server.Close()
+	client := ao.New(ao.Config{URL: server.URL})
+	enough := errors.New("enough")
+	list := ao.RunWatch{Filters: url.Values{"agent_name": {"text-stats"}}, First: 20, Again: 1000}
+	err := client.WatchRuns(context.Background(), list, func(c ao.RunChanges) error {
+		for _, doc := range c.Runs {
+			fmt.Println(c.Page, string(doc))
+		}
+		if len(c.Deleted) > 0 {
+			return enough
+		}
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// true {"run_id":"run_1","status":"running"}
+	// false {"run_id":"run_1","status":"completed"}
+	// enough
 }
 
 // A refusal says what is wrong.
