@@ -11,6 +11,7 @@ require (
 )
 
 require (
+	ao/shared/clients/go v0.0.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/bytedance/gopkg v0.1.3 // indirect
@@ -86,6 +87,8 @@ require (
 )
 
 replace ao/shared => ../../shared
+
+replace ao/shared/clients/go => ../../shared/clients/go
 
 replace ao/nats => ../../nats
 

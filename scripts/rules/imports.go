@@ -203,6 +203,8 @@ var technologyUsers = []struct {
 		"the command line for people is ao; servers read their settings from shared/config"},
 	{"golang.org/x/term/...", []string{"ao/coordinator/cmd/ao/..."}, nil,
 		"ao top is painted on a terminal; nothing else has one"},
+	{"ao/shared/clients/...", []string{"ao/shared/clients/...", "ao/coordinator/cmd/ao/...", "ao/scripts/..."}, nil,
+		"it is for callers, and ao is one; a server or a worker has other ways"},
 	{"ao/worker/claudecode/standin", nil, []string{"ao/worker/...", "ao/scripts/..."},
 		"it pretends to be the Messages API, which only tests want"},
 	{"github.com/hibiken/...", []string{"ao/scripts/bench/peers"}, nil,

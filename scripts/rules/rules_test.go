@@ -95,6 +95,10 @@ func TestRulesFindViolations(t *testing.T) {
 
 		{"a client uses the house", "shared/clients/go/client.go",
 			file("package ao\nimport _ \"ao/shared/fault\"\n"), "ao/shared/clients/go may not use ao/shared/fault"},
+		{"ao uses the client", "coordinator/cmd/ao/command/a.go",
+			file("package command\nimport _ \"ao/shared/clients/go\"\n"), ""},
+		{"a server uses the client", "coordinator/runs/c.go",
+			file("package runs\nimport _ \"ao/shared/clients/go\"\n"), "may use ao/shared/clients/go"},
 		{"a client needs a module", "shared/clients/go/go.mod", file("module ao\n\nrequire example.org/x v1.0.0\n"),
 			"go.mod:3: needs a package"},
 		{"a client needs a package", "shared/clients/typescript/src/index.ts", file("import x from \"x\";\n"),

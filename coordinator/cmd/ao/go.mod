@@ -6,6 +6,7 @@ require (
 	ao/coordinator v0.0.0
 	ao/nats v0.0.0
 	ao/shared v0.0.0
+	ao/shared/clients/go v0.0.0
 	github.com/nats-io/nats.go v1.55.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -43,6 +44,8 @@ require (
 )
 
 replace ao/shared => ../../../shared
+
+replace ao/shared/clients/go => ../../../shared/clients/go
 
 replace ao/nats => ../../../nats
 

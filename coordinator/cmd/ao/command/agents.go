@@ -8,10 +8,10 @@ import (
 	"net/url"
 	"strings"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/param"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/agent"
+	client "ao/shared/clients/go"
 	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
@@ -33,7 +33,7 @@ func agentsCommand(a *app) *cobra.Command {
 		if status != "" {
 			q.Set("status", status)
 		}
-		p, err := a.client.List(ctx, "agents", q, "agents")
+		p, err := a.once.List(ctx, "agents", q, "agents")
 		switch {
 		case err != nil:
 			return err
@@ -42,7 +42,7 @@ func agentsCommand(a *app) *cobra.Command {
 		case status != "" || a.json:
 			return listAgents(a, p, nil)
 		}
-		broken, err := a.client.List(ctx, "agents", url.Values{"status": {agent.Broken}}, "agents")
+		broken, err := a.once.List(ctx, "agents", url.Values{"status": {agent.Broken}}, "agents")
 		if err == nil {
 			err = listAgents(a, p, broken.Items)
 		}
@@ -117,7 +117,7 @@ func agentShowCommand(a *app) *cobra.Command {
 		Use: "show AGENT", Short: "Show an agent and the parameters it takes", Args: oneAgent,
 		ValidArgsFunction: completer{a}.agents,
 		RunE: a.withClient(func(ctx context.Context, args []string) error {
-			doc, err := a.client.Get(ctx, nil, "agents", args[0])
+			doc, err := a.once.Read(ctx, nil, "agents", args[0])
 			return show(a, doc, err, showAgent)
 		}),
 	}
@@ -250,8 +250,8 @@ func agentResetCommand(a *app) *cobra.Command {
 
 // saveAgent sends a definition and reports the result.
 func saveAgent(ctx context.Context, a *app, call client.Call, done string) error {
-	answer, err := a.client.Do(ctx, call)
-	return show(a, answer.Doc, err, func(a *app, b agent.Blueprint) error {
+	answer, err := a.once.Do(ctx, call)
+	return show(a, answer.Document, err, func(a *app, b agent.Blueprint) error {
 		a.note("%s %s", b.Name, done)
 		return nil
 	})

@@ -14,9 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/connection"
 	"ao/coordinator/cmd/ao/param"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
@@ -34,17 +35,22 @@ type app struct {
 
 	url, token, ca string
 	json           bool
-	client         *client.Client
-	parsed         bool // the command line is valid; later errors are not usage errors
+	client         *client.Client // retries during outages
+	once           *client.Client // sends each request once
+	parsed         bool           // the command line is valid; later errors are not usage errors
 }
 
 // connect creates the client after flags are parsed. It sends nothing.
 func (a *app) connect() error {
 	var err error
-	a.client, err = client.New(client.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")),
+	a.client, err = connection.New(connection.Config{URL: cmp.Or(a.url, os.Getenv("AO_URL")),
 		Token: cmp.Or(a.token, os.Getenv("AO_TOKEN")), CA: cmp.Or(a.ca, os.Getenv("AO_CA")),
 		Notice: func(s string) { a.note("%s", s) }})
-	return err
+	if err != nil {
+		return err
+	}
+	a.once = a.client.Once()
+	return nil
 }
 
 // withClient wraps a command that uses the API. Its errors are not usage errors, unless made by usagef.
@@ -115,7 +121,7 @@ func (a *app) print(texts ...string) error {
 
 // fetch gets and decodes a document of the API.
 func fetch[T any](ctx context.Context, a *app, path ...string) (v T, err error) {
-	doc, err := a.client.Get(ctx, nil, path...)
+	doc, err := a.once.Read(ctx, nil, path...)
 	if err == nil {
 		err = json.Unmarshal(doc, &v)
 	}

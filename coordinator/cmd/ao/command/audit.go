@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 
 	"github.com/spf13/cobra"
@@ -121,7 +121,7 @@ func auditPages(ctx context.Context, a *app, q url.Values, all bool) error {
 
 // auditPage reads a page and reports missing entries.
 func auditPage(ctx context.Context, a *app, q url.Values) (client.Page, error) {
-	doc, err := a.client.Get(ctx, q, "audit")
+	doc, err := a.once.Read(ctx, q, "audit")
 	if err != nil {
 		return client.Page{}, err
 	}

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/strictjson"
@@ -72,15 +72,15 @@ func (a *app) reportDetached(code int, name, message string, r run.Run) error {
 // waitForEnd polls until the run has ended and calls state with each document before.
 func (a *app) waitForEnd(ctx context.Context, id string, state func(run.Run)) (json.RawMessage, error) {
 	for each := time.Second; ; each = longPoll { // a short first poll shows early why a run is waiting
-		answer, err := a.client.DoWithRetry(ctx, client.Call{
+		answer, err := a.client.Do(ctx, client.Call{
 			Path: []string{"runs", id, "wait"}, Query: url.Values{
 				"timeout_seconds": {strconv.Itoa(int(each / time.Second))}}, Wait: each,
 		})
 		if err != nil || answer.Status != http.StatusAccepted {
-			return answer.Doc, err
+			return answer.Document, err
 		}
 		var r run.Run
-		if err := json.Unmarshal(answer.Doc, &r); err != nil {
+		if err := json.Unmarshal(answer.Document, &r); err != nil {
 			return nil, fmt.Errorf("the run cannot be read: %w", err)
 		}
 		state(r)
@@ -110,17 +110,26 @@ func (p *progress) follow(ctx context.Context) (finish func()) {
 	following, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		silent := p.app.client.WithNotice(func(string) {}) // the poll beside it gives them
-		err := silent.Follow(following, p.session, "", func(at string) { p.after = at }, p.message)
-		if err != nil && following.Err() == nil {
-			p.app.note("its events cannot be shown: %v", err) // the wait continues
+		silent := p.app.client.WithNotice(nil) // the poll beside it gives them
+		for m, err := range silent.Follow(following, p.session, "") {
+			if err != nil && following.Err() == nil {
+				p.app.note("its events cannot be shown: %v", err) // the wait continues
+			}
+			if err != nil || p.message(m) {
+				return
+			}
+			p.after = m.Position
 		}
 	})
 	return func() {
 		cancel()
 		wg.Wait()
 		if ctx.Err() == nil && !p.ended { // events that the stream did not deliver
-			_, _ = p.app.client.Events(ctx, p.session, p.after, p.event)
+			for e, err := range p.app.once.ListEvents(ctx, p.session, p.after) {
+				if err != nil || p.event(e.Document) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -153,10 +162,10 @@ func (p *progress) transcriptEnd() string { return "\n" + strings.TrimSpace(stri
 func (p *progress) message(m client.Message) (enough bool) {
 	switch m.Name {
 	case "event":
-		return p.event(m.Data)
+		return p.event(m.Document)
 	case "run_updated":
 		var r run.Run
-		if json.Unmarshal(m.Data, &r) == nil && r.ID == p.run {
+		if json.Unmarshal(m.Document, &r) == nil && r.ID == p.run {
 			p.state(r)
 		}
 	}

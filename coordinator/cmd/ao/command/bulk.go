@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/fault"
 	"ao/shared/strictjson"
 
@@ -112,16 +112,16 @@ func (m *bulk) apply(ctx context.Context, a *app, verb, noun string, path ...str
 	}
 	key, refused, last := cmp.Or(m.key, client.NewKey()), 0, member("expect", n)
 	for page := 1; ; page++ {
-		answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path,
+		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: path,
 			Body: strictjson.Object(append(body[:len(body):len(body)], last)), Key: fmt.Sprintf("%s.%d", key, page)})
 		if err != nil {
 			return err
 		}
 		var done bulkAnswer
-		if err := json.Unmarshal(answer.Doc, &done); err != nil {
+		if err := json.Unmarshal(answer.Document, &done); err != nil {
 			return err
 		}
-		if err := done.show(a, answer.Doc); err != nil {
+		if err := done.show(a, answer.Document); err != nil {
 			return err
 		}
 		refused += len(done.Refused)
@@ -170,13 +170,13 @@ func member(key string, v any) strictjson.Member {
 
 // count returns how many runs match: the API reports it if the request expects none.
 func (m *bulk) count(ctx context.Context, a *app, body []strictjson.Member, path []string) (int, error) {
-	_, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path,
+	_, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: path,
 		Body: strictjson.Object(append(body[:len(body):len(body)], member("expect", 0)))})
-	if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Fault.Code == "expect_mismatch" {
+	if refused, ok := errors.AsType[*client.APIError](err); ok && refused.Code == "expect_mismatch" {
 		var f struct {
 			Count int `json:"count"`
 		}
-		return f.Count, json.Unmarshal(refused.Doc, &f)
+		return f.Count, json.Unmarshal(refused.Document, &f)
 	}
 	return 0, err
 }

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 
 	"github.com/spf13/cobra"
@@ -60,9 +60,9 @@ failed).`,
 		if m.hasFilters() {
 			return m.apply(ctx, a, "redeliver the callbacks of", "run", "callbacks", "redeliver")
 		}
-		answer, err := a.client.Do(ctx,
+		answer, err := a.once.Do(ctx,
 			client.Call{Method: http.MethodPost, Path: []string{"callbacks", args[0], "redeliver"}})
-		return a.done(answer.Doc, err, "redelivering the callback of %s; 'ao callbacks' shows the result", args[0])
+		return a.done(answer.Document, err, "redelivering the callback of %s; 'ao callbacks' shows the result", args[0])
 	})
 	c.AddCommand(again)
 	return c

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"ao/coordinator/cmd/ao/client"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 )
 
@@ -484,7 +484,11 @@ func TestAFailureIsReportedOnce(t *testing.T) {
 					w.WriteHeader(http.StatusNotFound)
 					_, _ = io.WriteString(w, `{"error":"not_found","message":"gone"}`)
 				case "/sessions/ses_1/events":
-					_, _ = fmt.Fprintf(w, `{"events":[%s,%s],"next":""}`, fmt.Sprintf(event, "reading"),
+					if req.FormValue("after") != "" {
+						_, _ = io.WriteString(w, `{"events":[],"next":"0-2"}`)
+						return
+					}
+					_, _ = fmt.Fprintf(w, `{"events":[%s,%s],"next":"0-2"}`, fmt.Sprintf(event, "reading"),
 						fmt.Sprintf(event, "no such file"))
 				case "/runs":
 					w.WriteHeader(201)

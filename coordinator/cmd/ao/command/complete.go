@@ -61,7 +61,7 @@ func (k completer) complete(c *cobra.Command, of, name string, describe ...strin
 	if of == "agents" || of == "runners" || of == "schemas" {
 		q = nil
 	}
-	p, err := k.app.client.List(ctx, of, q, of)
+	p, err := k.app.once.List(ctx, of, q, of)
 	if err != nil {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (k completer) param(c *cobra.Command, args []string, typed string) ([]strin
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()
-	doc, err := k.app.client.Get(ctx, nil, "agents", args[0])
+	doc, err := k.app.once.Read(ctx, nil, "agents", args[0])
 	if err != nil {
 		return nil, none
 	}

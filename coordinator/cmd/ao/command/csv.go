@@ -18,7 +18,7 @@ func countRuns(ctx context.Context, a *app, f filter) error {
 	for _, name := range []string{"limit", "cursor"} { // apply to pages only
 		q.Del(name)
 	}
-	doc, err := a.client.Get(ctx, q, "runs", "count")
+	doc, err := a.once.Read(ctx, q, "runs", "count")
 	type count struct {
 		Count int  `json:"count"`
 		Exact bool `json:"exact"`
@@ -45,7 +45,7 @@ func runsAsCSV(ctx context.Context, a *app, f filter, limited bool) error {
 	if a.terminal {
 		shown = &safeWriter{w: a.out}
 	}
-	return a.client.Copy(ctx, shown, q, "runs")
+	return a.once.Copy(ctx, shown, q, "runs")
 }
 
 // safeWriter escapes whole lines for a terminal.

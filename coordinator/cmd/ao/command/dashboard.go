@@ -7,7 +7,7 @@ import (
 	"net/url"
 
 	"ao/coordinator/cmd/ao/browser"
-	"ao/coordinator/cmd/ao/client"
+	client "ao/shared/clients/go"
 
 	"github.com/spf13/cobra"
 )
@@ -56,13 +56,13 @@ func (a *app) dashboardURLs(ctx context.Context) (plain, login string, err error
 	if err != nil || !caller.Login {
 		return plain, plain, err
 	}
-	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"login", "codes"}})
+	answer, err := a.once.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"login", "codes"}})
 	if err != nil {
 		return "", "", err
 	}
 	var made struct {
 		Code string `json:"code"`
 	}
-	err = json.Unmarshal(answer.Doc, &made)
+	err = json.Unmarshal(answer.Document, &made)
 	return plain, plain + "login#code=" + url.QueryEscape(made.Code), err
 }

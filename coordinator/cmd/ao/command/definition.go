@@ -25,7 +25,7 @@ deleted. Secrets of its MCP servers are masked unless the token has scope admin.
 		Example:           "  ao definition run_…\n  ao runs --agent-hash HASH   # the runs of the same definition",
 		ValidArgsFunction: completer{a}.runs,
 		RunE: a.withClient(func(ctx context.Context, args []string) error {
-			doc, err := a.client.Get(ctx, nil, "runs", args[0], "definition")
+			doc, err := a.once.Read(ctx, nil, "runs", args[0], "definition")
 			return show(a, doc, err, showDefinition)
 		}),
 	}

@@ -1,11 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 
 	"github.com/spf13/cobra"
@@ -52,19 +53,23 @@ type eventPrinter struct {
 }
 
 func (w *eventPrinter) watch(ctx context.Context, after string, follow bool) error {
-	var err error
-	if follow {
-		err = w.app.client.Follow(ctx, w.session, after, nil, w.message)
-	} else {
-		_, err = w.app.client.Events(ctx, w.session, after, w.event)
+	if !follow {
+		for e, err := range w.app.once.ListEvents(ctx, w.session, after) {
+			if err != nil || w.event(e.Document) {
+				return cmp.Or(err, w.err)
+			}
+		}
+		return nil
 	}
-	switch {
-	case w.err != nil:
-		return w.err
-	case ctx.Err() != nil && follow:
-		return exitCode(exitInterrupted)
+	for m, err := range w.app.client.Follow(ctx, w.session, after) {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return exitCode(exitInterrupted)
+		case err != nil || w.message(m):
+			return cmp.Or(err, w.err)
+		}
 	}
-	return err
+	return nil
 }
 
 // event prints an event. It returns true at the end of the watched run, or if printing fails.
@@ -92,7 +97,7 @@ func (w *eventPrinter) print(e run.Event, raw json.RawMessage) error {
 func (w *eventPrinter) message(m client.Message) (enough bool) {
 	switch m.Name {
 	case "event":
-		return w.event(m.Data)
+		return w.event(m.Document)
 	case "session_deleted":
 		w.app.note("the session was deleted")
 		return true

@@ -10,8 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/connection"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/strictjson"
@@ -75,8 +76,8 @@ type problem struct {
 }
 
 func (a *app) problem(command string, err error) problem {
-	if refused, ok := errors.AsType[*client.APIError](err); ok {
-		return problem{exitFailed, refusalLines(refused), refused.Doc}
+	if refused, ok := connection.Refusal(err); ok {
+		return problem{exitFailed, refusalLines(refused), refused.Document}
 	}
 	newProblem := func(code int, name string, hints ...string) problem {
 		text := errorText(err)
@@ -87,7 +88,7 @@ func (a *app) problem(command string, err error) problem {
 		}
 		return p
 	}
-	switch {
+	switch reason := connection.Reason(err); {
 	case errors.As(err, new(parameterError)):
 		return newProblem(exitFailed, "parameter_validation_failed", "'ao agents show AGENT' lists its parameters")
 	case errors.As(err, new(usageError)) || !a.parsed:
@@ -97,14 +98,14 @@ func (a *app) problem(command string, err error) problem {
 			doc: json.RawMessage(`{"error":"interrupted","message":"interrupted"}`)}
 	case errors.Is(err, syscall.EPIPE): // the reader of our output has closed it
 		return problem{code: exitDone}
-	case errors.As(err, new(*client.Unreachable)):
+	case reason == client.NotConnected:
 		return newProblem(exitUnreachable, "unreachable",
 			"start one with scripts/up, or set its address with --url or AO_URL")
-	case errors.As(err, new(*client.Untrusted)):
+	case reason == client.Untrusted:
 		return newProblem(exitUnreachable, "untrusted")
-	case errors.As(err, new(*client.ConnectionLost)):
+	case reason == client.Lost:
 		return newProblem(exitUnreachable, "connection_lost", "'ao health' checks whether the coordinator is ready")
-	case errors.As(err, new(*client.NotCoordinator)):
+	case reason == client.Foreign:
 		return newProblem(exitUnreachable, "not_a_coordinator", "set the coordinator's address with --url or AO_URL")
 	}
 	return newProblem(exitFailed, "failed")
@@ -120,17 +121,19 @@ func errorText(err error) string {
 
 // refusalLines formats an error of the API: message, violations, fields, hint.
 func refusalLines(r *client.APIError) []string {
-	lines := faultLines(r.Fault)
+	f := &fault.Fault{Code: r.Code, Message: r.Message}
+	_ = json.Unmarshal(r.Document, f) // the client has parsed it
+	lines := faultLines(f)
 	fields := map[string]string{}
-	for _, f := range r.Fault.Fields {
+	for _, f := range f.Fields {
 		fields[f.Name] = plainValue(f.Value)
 	}
 	hint, agent, scope := fields["hint"], fields["agent_name"], fields["scope"]
 	switch {
 	case hint != "":
-	case r.Fault.Code == "parameter_validation_failed" && agent != "":
+	case r.Code == "parameter_validation_failed" && agent != "":
 		hint = fmt.Sprintf("'ao agents show %s' lists its parameters", screen.Line(agent))
-	case r.Fault.Code == "SchemaNotFound":
+	case r.Code == "SchemaNotFound":
 		hint = "'ao schemas' lists them"
 	case r.Status == 404 && (agent != "" || fields["field"] == "agent_name"):
 		hint = "'ao agents' lists them"

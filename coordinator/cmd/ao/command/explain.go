@@ -65,7 +65,7 @@ it ended as it did, with a history.
 
 Exit codes: 0 explained, whatever the run's status; 1 no such run, or the coordinator refused.`,
 		RunE: a.withClient(func(ctx context.Context, args []string) error {
-			doc, err := a.client.Get(ctx, nil, "runs", args[0], "explain")
+			doc, err := a.once.Read(ctx, nil, "runs", args[0], "explain")
 			return show(a, doc, err, showExplanation)
 		}),
 	}

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/connection"
+	client "ao/shared/clients/go"
 	"ao/shared/config"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,7 @@ func healthCommand(a *app) *cobra.Command {
 		}
 		var doc []byte
 		if err == nil {
-			doc, err = asks.Get(ctx, nil, "ready")
+			doc, err = asks.Once().Read(ctx, nil, "ready")
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = errors.New("not ready: no answer within 10 s")
@@ -66,13 +67,13 @@ func localCoordinator(env func(string) string) (*client.Client, error) {
 	at := net.JoinHostPort(host, port)
 	file := env("AO_TLS_CERT")
 	if file == "" {
-		return client.New(client.Config{URL: "http://" + at})
+		return connection.New(connection.Config{URL: "http://" + at})
 	}
 	name, err := certificateName(file)
 	if err != nil {
 		return nil, fmt.Errorf("AO_TLS_CERT %q: %w", file, err)
 	}
-	return client.New(client.Config{URL: "https://" + at, CA: file, Name: name})
+	return connection.New(connection.Config{URL: "https://" + at, CA: file, Name: name})
 }
 
 // certificateName returns a name that the certificate covers.

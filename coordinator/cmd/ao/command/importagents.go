@@ -3,14 +3,14 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 
-	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/connection"
 	"ao/coordinator/cmd/ao/importer"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/agent"
+	client "ao/shared/clients/go"
 	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
@@ -41,7 +41,7 @@ func agentImportCommand(a *app) *cobra.Command {
 		for _, one := range all {
 			if one.Err == nil && !dry {
 				one.Err = createAgent(ctx, a, one.Definition)
-				if _, refused := errors.AsType[*client.APIError](one.Err); one.Err != nil && !refused {
+				if _, refused := connection.Refusal(one.Err); one.Err != nil && !refused {
 					return one.Err
 				}
 			}
@@ -64,7 +64,7 @@ func agentImportCommand(a *app) *cobra.Command {
 func createAgent(ctx context.Context, a *app, definition agent.Blueprint) error {
 	body, err := strictjson.Encode(definition)
 	if err == nil {
-		_, err = a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents"}, Body: body})
+		_, err = a.once.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents"}, Body: body})
 	}
 	return err
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/agent"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 
 	"github.com/spf13/cobra"
@@ -100,7 +100,7 @@ func (a *app) listPages(ctx context.Context, of string, f filter) (client.Page, 
 		return client.Page{}, err
 	}
 	return pages(q, func(client.Page) bool { return f.all }, func() (client.Page, error) {
-		return a.client.List(ctx, of, q, of)
+		return a.once.List(ctx, of, q, of)
 	})
 }
 

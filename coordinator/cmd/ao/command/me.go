@@ -25,7 +25,7 @@ func meCommand(a *app) *cobra.Command {
 		Use: "me", Short: "Show your identity at the coordinator and its expiry", Args: noArguments,
 		Long: "Show your identity at the coordinator and its expiry. With --json also the routes that you may use.",
 		RunE: a.withClient(func(ctx context.Context, _ []string) error {
-			doc, err := a.client.Get(ctx, nil, "me")
+			doc, err := a.once.Read(ctx, nil, "me")
 			return show(a, doc, err, func(a *app, m me) error {
 				var f screen.Facts
 				f.Add("name", m.Name)

@@ -9,9 +9,9 @@ import (
 	"os"
 	"strings"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/agent"
+	client "ao/shared/clients/go"
 	"ao/shared/strictjson"
 
 	"github.com/spf13/cobra"
@@ -55,12 +55,12 @@ Exit codes: 0 schema and answer are valid, 1 not valid, 2 usage error, 5 coordin
 		if err != nil {
 			return err
 		}
-		doc, err := a.client.DoWithRetry(ctx,
+		doc, err := a.client.Do(ctx,
 			client.Call{Method: http.MethodPost, Path: []string{"schemas", "validate"}, Body: body})
 		if err != nil {
 			return err
 		}
-		return showValidation(a, doc.Doc)
+		return showValidation(a, doc.Document)
 	})
 	return c
 }
@@ -153,12 +153,12 @@ Exit codes: 0 the parameters are valid, 1 they are not, or the definition is ref
 		if err != nil {
 			return err
 		}
-		answer, err := a.client.DoWithRetry(ctx,
+		answer, err := a.client.Do(ctx,
 			client.Call{Method: http.MethodPost, Path: []string{"agents", "preview"}, Body: body})
 		if err != nil {
 			return err
 		}
-		return showPreview(a, answer.Doc)
+		return showPreview(a, answer.Document)
 	})
 	return c
 }

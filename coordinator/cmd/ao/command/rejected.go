@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 
 	"github.com/spf13/cobra"
 )
@@ -49,7 +49,7 @@ for a week, up to 256 MiB. It needs a token with scope admin.`,
 			q.Set("cursor", cursor)
 		}
 		p, err := pages(q, func(client.Page) bool { return all }, func() (client.Page, error) {
-			return a.client.List(ctx, "messages", q, "rejected")
+			return a.once.List(ctx, "messages", q, "rejected")
 		})
 		if err != nil {
 			return err

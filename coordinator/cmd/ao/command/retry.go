@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/param"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 	"ao/shared/strictjson"
 
@@ -92,12 +92,12 @@ func (o retryFlags) body(ctx context.Context, a *app, id string) ([]byte, error)
 
 // parameters returns the run's parameters with the given ones replaced.
 func (o retryFlags) parameters(ctx context.Context, a *app, id string) (json.RawMessage, error) {
-	answer, err := a.client.DoWithRetry(ctx, client.Call{Path: []string{"runs", id}})
+	answer, err := a.client.Do(ctx, client.Call{Path: []string{"runs", id}})
 	if err != nil {
 		return nil, err
 	}
 	var r run.Run
-	if err := json.Unmarshal(answer.Doc, &r); err != nil {
+	if err := json.Unmarshal(answer.Document, &r); err != nil {
 		return nil, err
 	}
 	req := request{Type: run.Start, Agent: r.Agent}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
+	client "ao/shared/clients/go"
 	"ao/shared/version"
 
 	"github.com/spf13/cobra"

@@ -12,9 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/connection"
 	"ao/coordinator/cmd/ao/param"
 	"ao/shared/agent"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 	"ao/shared/strictjson"
 
@@ -171,19 +172,19 @@ func submit(ctx context.Context, a *app, o submission) error {
 func createRun(ctx context.Context, a *app, path []string, body []byte, key string) (run.Run, json.RawMessage, error) {
 	key = cmp.Or(key, client.NewKey())
 	var created run.Run
-	answer, err := a.client.DoWithRetry(ctx, client.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
+	answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: path, Body: body, Key: key})
 	if err != nil {
-		if errors.Is(err, context.Canceled) || errors.As(err, new(*client.ConnectionLost)) {
+		if errors.Is(err, context.Canceled) || connection.Reason(err) == client.Lost {
 			a.note("it is unknown whether the run was accepted; repeat the command with --idempotency-key %s to find "+
 				"out without starting it twice", key)
 		}
 		return created, nil, err
 	}
-	if err := json.Unmarshal(answer.Doc, &created); err != nil || run.CheckID(created.ID) != nil ||
+	if err := json.Unmarshal(answer.Document, &created); err != nil || run.CheckID(created.ID) != nil ||
 		run.CheckSessionID(created.SessionID) != nil {
-		return created, nil, fmt.Errorf("the coordinator's answer names no run: %.200q", answer.Doc)
+		return created, nil, fmt.Errorf("the coordinator's answer names no run: %.200q", answer.Document)
 	}
-	return created, answer.Doc, nil
+	return created, answer.Document, nil
 }
 
 func validateCommand(a *app) *cobra.Command {
@@ -200,18 +201,18 @@ func validateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := a.client.DoWithRetry(ctx,
+		answer, err := a.client.Do(ctx,
 			client.Call{Method: http.MethodPost, Path: []string{"runs", "validate"}, Body: body})
 		if err != nil {
 			return err
 		}
 		if a.json {
-			return a.printDoc(answer.Doc)
+			return a.printDoc(answer.Document)
 		}
 		var v struct {
 			Available *bool `json:"runner_available"`
 		}
-		if json.Unmarshal(answer.Doc, &v) == nil && v.Available != nil && !*v.Available {
+		if json.Unmarshal(answer.Document, &v) == nil && v.Available != nil && !*v.Available {
 			a.note("no matching runner is online; the run would wait for one")
 		}
 		return a.print("valid\n")
@@ -289,11 +290,11 @@ func schemaFor(ctx context.Context, a *app, r request, given []param.Argument) (
 	if err := agent.CheckName("agent", r.Agent); err != nil {
 		return param.Schema{}, usageError{err}
 	}
-	answer, err := a.client.DoWithRetry(ctx, client.Call{Path: []string{"agents", r.Agent}})
+	answer, err := a.client.Do(ctx, client.Call{Path: []string{"agents", r.Agent}})
 	if err != nil {
 		return param.Schema{}, err
 	}
-	b, err := parseAgent(answer.Doc)
+	b, err := parseAgent(answer.Document)
 	return schemaOf(b), err
 }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 
 	"github.com/spf13/cobra"
 )
@@ -36,7 +36,7 @@ var runnerID = regexp.MustCompile(`^rnr_[0-9A-Za-z]{1,64}$`)
 func runnersCommand(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "runners", Short: "List runners; drain one", Args: noArguments}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
-		p, err := a.client.List(ctx, "runners", nil, "runners")
+		p, err := a.once.List(ctx, "runners", nil, "runners")
 		if err != nil {
 			return err
 		}
@@ -61,8 +61,8 @@ func runnersCommand(a *app) *cobra.Command {
 		if !runnerID.MatchString(args[0]) {
 			return usagef("%.80q is not the id of a runner (rnr_…); 'ao runners' lists them", args[0])
 		}
-		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{"runners", args[0]}})
-		return a.done(answer.Doc, err, "%s takes no new runs, finishes its own and exits", args[0])
+		answer, err := a.once.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{"runners", args[0]}})
+		return a.done(answer.Document, err, "%s takes no new runs, finishes its own and exits", args[0])
 	})
 	c.AddCommand(drain)
 	return c

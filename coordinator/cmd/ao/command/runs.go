@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 
 	"github.com/spf13/cobra"
@@ -118,7 +118,7 @@ func showCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			doc, err := a.client.Get(ctx, nil, path...)
+			doc, err := a.once.Read(ctx, nil, path...)
 			if path[0] == "sessions" {
 				return show(a, doc, err, showSession)
 			}
@@ -204,7 +204,7 @@ no JSON, its standard error on standard error. With --json, the whole result doc
 		case most > 0:
 			q.Set("max_bytes", strconv.Itoa(most))
 		}
-		doc, err := a.client.Get(ctx, q, append(path, "result")...)
+		doc, err := a.once.Read(ctx, q, append(path, "result")...)
 		return show(a, doc, err, showCutResult)
 	})
 	return c
@@ -308,12 +308,12 @@ func stopOne(ctx context.Context, a *app, id string, path []string, tree bool) e
 	if tree {
 		call.Body = []byte(`{"tree":true}`)
 	}
-	answer, err := a.client.Do(ctx, call)
+	answer, err := a.once.Do(ctx, call)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.printDoc(answer.Doc)
+		return a.printDoc(answer.Document)
 	}
 	var s struct {
 		Status string `json:"status"`
@@ -323,7 +323,7 @@ func stopOne(ctx context.Context, a *app, id string, path []string, tree bool) e
 			Stopping bool     `json:"stopping"`
 		} `json:"open_below"`
 	}
-	if json.Unmarshal(answer.Doc, &s) != nil || s.Status == "" {
+	if json.Unmarshal(answer.Document, &s) != nil || s.Status == "" {
 		s.Status = string(run.Stopping)
 	}
 	switch b := s.Below; {

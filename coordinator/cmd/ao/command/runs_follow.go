@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 )
 

@@ -8,8 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/connection"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 )
 
@@ -42,7 +43,7 @@ func (s *runScreen) watch(ctx context.Context, terminal fullScreen, of client.Ru
 	defer func() { _ = s.app.print(leaveScreen) }()
 	ended := make(chan error, 1)
 	notice := func(text string) { s.update(func() { s.problem = text }) }
-	go func() { ended <- s.app.client.WithNotice(notice).WatchRuns(ctx, of, s.changes) }()
+	go func() { ended <- s.app.client.WithNotice(connection.Notice(notice)).WatchRuns(ctx, of, s.changes) }()
 	tick := time.NewTicker(topInterval)
 	defer tick.Stop()
 	for {

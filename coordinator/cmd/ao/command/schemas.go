@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
 	"ao/shared/agent"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 	"ao/shared/strictjson"
 
@@ -35,7 +35,7 @@ never changes; a new version needs a new name.`,
   ao run security-scanner --prompt 'Look at src' --output-schema-name findings`,
 	}
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
-		p, err := a.client.List(ctx, "schemas", nil, "schemas")
+		p, err := a.once.List(ctx, "schemas", nil, "schemas")
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func schemaShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NAME", Short: "Show an output schema", Args: oneSchema, ValidArgsFunction: completer{a}.schemas,
 		RunE: a.withClient(func(ctx context.Context, args []string) error {
-			doc, err := a.client.Get(ctx, nil, "schemas", args[0])
+			doc, err := a.once.Read(ctx, nil, "schemas", args[0])
 			return show(a, doc, err, func(a *app, s outputSchema) error {
 				var f screen.Facts
 				f.Add("schema", s.Name, "description", s.Description, "created", a.at(&s.CreatedAt))
@@ -91,8 +91,8 @@ func schemaCreateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"schemas"}, Body: body})
-		return a.done(answer.Doc, err, "%s created", args[0])
+		answer, err := a.once.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"schemas"}, Body: body})
+		return a.done(answer.Document, err, "%s created", args[0])
 	})
 	return c
 }

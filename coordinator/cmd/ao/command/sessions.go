@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 
 	"github.com/spf13/cobra"
@@ -42,8 +42,8 @@ func sessionsCommand(a *app) *cobra.Command {
 // deleteCommand makes c delete the resource of a collection that its argument names.
 func deleteCommand(a *app, collection string, c *cobra.Command) *cobra.Command {
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
-		answer, err := a.client.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{collection, args[0]}})
-		return a.done(answer.Doc, err, "%s deleted", args[0])
+		answer, err := a.once.Do(ctx, client.Call{Method: http.MethodDelete, Path: []string{collection, args[0]}})
+		return a.done(answer.Document, err, "%s deleted", args[0])
 	})
 	return c
 }

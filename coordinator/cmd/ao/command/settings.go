@@ -19,7 +19,7 @@ secrets only whether they are set. It needs a token with scope admin.`,
 	}
 	c.Flags().BoolVar(&changed, "changed", false, "only settings that are not defaults")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
-		p, err := a.client.List(ctx, "settings", nil, "settings")
+		p, err := a.once.List(ctx, "settings", nil, "settings")
 		if err != nil {
 			return err
 		}

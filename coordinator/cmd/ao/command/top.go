@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/run"
 	"ao/shared/strictjson"
 )
@@ -85,7 +85,8 @@ func (t *top) refresh(ctx context.Context) error {
 	defer cancel()
 	now, err := t.fetch(limited)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = &client.ConnectionLost{URL: t.app.client.URL(), Cause: fmt.Errorf("no answer within %s", topTimeout)}
+		err = &client.UnreachableError{URL: t.app.client.URL(), Reason: client.Lost,
+			Err: fmt.Errorf("no answer within %s", topTimeout)}
 	}
 	if err != nil {
 		return err
@@ -103,18 +104,18 @@ func (t *top) refresh(ctx context.Context) error {
 }
 
 func (t *top) fetch(ctx context.Context) (now snapshot, err error) {
-	status, err := t.app.client.Get(ctx, nil, "status")
+	status, err := t.app.once.Read(ctx, nil, "status")
 	if err != nil {
 		return now, err
 	}
 	if err := json.Unmarshal(status, &now.status); err != nil || now.status.Since.IsZero() {
 		return now, fmt.Errorf("the status cannot be read: %.200s", status)
 	}
-	runners, err := t.app.client.List(ctx, "runners", nil, "runners")
+	runners, err := t.app.once.List(ctx, "runners", nil, "runners")
 	if err != nil {
 		return now, err
 	}
-	runs, err := t.app.client.List(ctx, "runs", url.Values{"limit": {strconv.Itoa(topRows)}}, "runs")
+	runs, err := t.app.once.List(ctx, "runs", url.Values{"limit": {strconv.Itoa(topRows)}}, "runs")
 	if err != nil {
 		return now, err
 	}

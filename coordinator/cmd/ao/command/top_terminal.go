@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
+	client "ao/shared/clients/go"
 
 	"github.com/spf13/cobra"
 )

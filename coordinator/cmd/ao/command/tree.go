@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 	"ao/shared/fault"
 	"ao/shared/run"
 
@@ -45,7 +45,7 @@ func treeCommand(a *app) *cobra.Command {
 		RunE: a.withClient(func(ctx context.Context, args []string) error {
 			q := url.Values{"limit": {strconv.Itoa(maxListed)}}
 			p, err := pages(q, func(client.Page) bool { return true }, func() (client.Page, error) {
-				return a.client.List(ctx, "sessions", q, "sessions", args[0], "tree")
+				return a.once.List(ctx, "sessions", q, "sessions", args[0], "tree")
 			})
 			if err != nil {
 				return err

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
 	"ao/coordinator/cmd/ao/screen"
+	client "ao/shared/clients/go"
 
 	"github.com/spf13/cobra"
 )
@@ -72,20 +72,20 @@ func verifyCommand(a *app) *cobra.Command {
 	accept := c.Flags().Bool("accept-damage", false, "go on with what is left of a damaged history (scope admin)")
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
 		if *accept {
-			if _, err := a.client.Do(ctx, client.Call{Method: "POST", Path: []string{"ledger", "accept"}}); err != nil {
+			if _, err := a.once.Do(ctx, client.Call{Method: "POST", Path: []string{"ledger", "accept"}}); err != nil {
 				return err
 			}
 		}
-		answer, err := a.client.Do(ctx, client.Call{Path: []string{"ledger"}, Wait: verifyTimeout})
+		answer, err := a.once.Do(ctx, client.Call{Path: []string{"ledger"}, Wait: verifyTimeout})
 		if err != nil {
 			return err
 		}
 		var r verification
-		if err := json.Unmarshal(answer.Doc, &r); err != nil || r.OK == nil {
-			return fmt.Errorf("the answer cannot be read: %.200s", answer.Doc)
+		if err := json.Unmarshal(answer.Document, &r); err != nil || r.OK == nil {
+			return fmt.Errorf("the answer cannot be read: %.200s", answer.Document)
 		}
 		if a.json {
-			err = a.printDoc(answer.Doc)
+			err = a.printDoc(answer.Document)
 		} else {
 			err = showVerification(a, r)
 		}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,9 +16,10 @@ import (
 	"slices"
 	"time"
 
-	"ao/coordinator/cmd/ao/client"
+	"ao/coordinator/cmd/ao/connection"
 	"ao/coordinator/health"
 	"ao/nats/bus"
+	client "ao/shared/clients/go"
 	"ao/shared/config"
 	"ao/shared/version"
 )
@@ -44,29 +44,37 @@ func Check(ctx context.Context, c Config) []health.Result {
 	return slices.Concat(all, findings, c.network(ctx, report), c.files(), c.profiles(), c.nats(ctx), c.monitor(ctx))
 }
 
+// client returns a client that sends each request once.
+func (c Config) client(url, token string) (*client.Client, error) {
+	cl, err := connection.New(connection.Config{URL: url, Token: token, CA: c.CA})
+	if err != nil {
+		return nil, err
+	}
+	return cl.Once(), nil
+}
+
 // coordinator fetches the coordinator's own report; nil: there is none.
 func (c Config) coordinator(ctx context.Context) (results, *health.Report) {
-	cl, err := client.New(client.Config{URL: c.URL, Token: c.Token, CA: c.CA})
+	cl, err := c.client(c.URL, c.Token)
 	if err != nil {
 		return results{health.Failed("coordinator", "correct AO_URL, AO_TOKEN or AO_CA", "%v", err)}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	_, err = cl.Get(ctx, nil, "ready") // this connects, so the next answer measures the clock without that delay
-	refused := new(client.APIError)
-	if err != nil && !errors.As(err, &refused) {
+	_, err = cl.Read(ctx, nil, "ready") // this connects, so the next answer measures the clock without that delay
+	if _, refused := connection.Refusal(err); err != nil && !refused {
 		return results{health.Failed("coordinator", "start it, or set its address: --url or AO_URL, --ca or AO_CA",
 			"%v", err)}, nil
 	}
 	asked := time.Now()
-	doc, err := cl.Get(ctx, nil, "doctor")
+	doc, err := cl.Read(ctx, nil, "doctor")
 	took := time.Since(asked)
-	if errors.As(err, &refused) && refused.Status == http.StatusUnauthorized && c.Token != "" {
+	refused, ok := connection.Refusal(err)
+	if ok && refused.Status == http.StatusUnauthorized && c.Token != "" {
 		return results{health.Failed("coordinator", "set AO_TOKEN to a token of this coordinator with scope admin; "+
 			"'ao tokens create' creates one", "the coordinator refuses the token: %v", err)}, nil
 	}
-	if errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized ||
-		refused.Status == http.StatusForbidden) {
+	if ok && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden) {
 		return results{health.Skipped("coordinator", "set AO_TOKEN to a token with scope admin",
 			"the coordinator answers, but its report needs another token: %v", err)}, nil
 	}
@@ -93,10 +101,10 @@ func (c Config) coordinator(ctx context.Context) (results, *health.Report) {
 func (c Config) network(ctx context.Context, r *health.Report) (all results) {
 	base := cmp.Or(c.URL, client.DefaultURL)
 	if host := hostOf(base); r != nil && !local(host) {
-		if anonymous, err := client.New(client.Config{URL: c.URL, CA: c.CA}); err == nil {
+		if anonymous, err := c.client(c.URL, ""); err == nil {
 			ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 			defer cancel()
-			if _, err := anonymous.Get(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
+			if _, err := anonymous.Read(ctx, url.Values{"limit": {"1"}}, "runs"); err == nil {
 				all = append(all, health.Failed("http", "create tokens with 'ao tokens create' and set "+
 					"AO_API_TOKENS to their file", "%s answers everyone who can reach it, without a token", base))
 			}
@@ -115,11 +123,11 @@ func (c Config) network(ctx context.Context, r *health.Report) (all results) {
 			"unless all of them are on the coordinator's machine", "workers get the address %s, which only the "+
 			"coordinator's machine can reach", r.PublicURL))
 	}
-	public, err := client.New(client.Config{URL: r.PublicURL, CA: c.CA})
+	public, err := c.client(r.PublicURL, "")
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
-		_, err = public.Get(ctx, nil, "health")
+		_, err = public.Read(ctx, nil, "health")
 	}
 	if err != nil && here != r.Host { // the name of a container, or of another network
 		return append(all, health.Skipped("public-url", "run ao doctor where a worker or the coordinator runs "+
@@ -238,10 +246,10 @@ func (c Config) monitor(ctx context.Context) results {
 			} `json:"stats"`
 		} `json:"jetstream"`
 	}
-	cl, err := client.New(client.Config{URL: c.Monitor, CA: c.CA})
+	cl, err := c.client(c.Monitor, "")
 	if err == nil {
 		var doc json.RawMessage
-		doc, err = cl.Get(ctx, nil, "varz")
+		doc, err = cl.Read(ctx, nil, "varz")
 		if err == nil {
 			err = json.Unmarshal(doc, &v)
 		}
