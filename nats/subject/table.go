@@ -47,8 +47,8 @@ var Messages = []Row{
 	{InboxRuns, "", "publisher", "Stream `INBOX`, a work queue: takes runs while no coordinator is up. The body is " +
 		"that of `POST /runs`, without mode sync."},
 	{RejectedRuns, "", "coordinator, worker", "Stream `REJECTED`: inbox messages that were refused, and messages " +
-		"that cannot be read. The header `Ao-Reason` has the reason, `Ao-Subject` the subject. `ao rejected` lists " +
-		"them."},
+		"that cannot be read. The header `Ao-Reason` has the reason, `Ao-Subject` the subject. `Ao-Bytes` is the " +
+		"length of the body, whose end is left out where the headers leave no room. `ao rejected` lists them."},
 	{AuditEntries, "", "coordinator", "Stream `AUDIT`: who changed what, several entries in one message: " +
 		"`{\"v\":1,\"entries\":[…],\"lost\":{\"after\",\"before\",\"count\"}}`. `lost`: how many entries are missing " +
 		"before them."},
