@@ -130,7 +130,7 @@ func (a *folders) load(force bool) {
 	for name, f := range files {
 		if old, ok := a.files[name]; ok {
 			f.CreatedAt = old.CreatedAt
-			if old.Hash() == f.Hash() { // an unchanged definition keeps its time
+			if old.Blueprint.Hash() == f.Hash() { // an unchanged definition keeps its time
 				f.ModifiedAt = old.ModifiedAt
 			}
 		}

@@ -94,15 +94,17 @@ func (k *Resolved) QueueOf(w runnerapi.RoutingKey, asked ...run.Demands) string 
 	return k.queue
 }
 
-// Hash identifies the definition, as agent.Blueprint.Hash does. Runs that carry it show the same.
+// Hash identifies what runs of the agent carry, as agent.Blueprint.Hash does: its definition while it is active.
 func (k *Resolved) Hash() string {
 	switch {
 	case k.hash != "":
 		return k.hash
-	case k.OwnerHash() != "":
+	case k.OwnerHash() != "" && k.Status == agent.Active:
 		return k.OwnerHash()
 	}
-	return k.Blueprint.Hash()
+	b := k.Blueprint
+	b.Status = agent.Active
+	return b.Hash()
 }
 
 // OwnerHash returns the hash of a runner-owned agent's definition; empty for others.

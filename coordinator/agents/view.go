@@ -21,7 +21,7 @@ const (
 // View is an agent as the API shows it.
 type View struct {
 	agent.Blueprint
-	Hash     string   `json:"agent_hash"` // of the definition; runs that carry it show the same
+	Hash     string   `json:"agent_hash"` // of the definition without status; runs that carry it show the same
 	Origin   string   `json:"origin"`
 	Path     string   `json:"path,omitempty"` // of the file; not shown to sessions
 	Editable bool     `json:"editable"`

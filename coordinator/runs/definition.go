@@ -15,7 +15,7 @@ import (
 type Definition struct {
 	RunID      string          `json:"run_id"`
 	Hash       string          `json:"agent_hash"`
-	Changed    bool            `json:"agent_changed"` // the agent has another definition now, or is deleted
+	Changed    *bool           `json:"agent_changed"` // the agent has another one now, or is deleted; null: unknown
 	Definition agent.Blueprint `json:"definition"`
 	Output     *run.Output     `json:"output"` // null: anything
 }
@@ -53,12 +53,10 @@ func (r Definitions) Definition(ctx context.Context, id string) (d Definition, e
 	if s.Input == nil || json.Unmarshal(s.Blueprint, &d.Definition) != nil {
 		return d, fault.New(fault.Internal, "", "the agent's definition in the record of run "+id+" is unreadable")
 	}
-	now, exists, err := r.agents.Lookup(ctx, s.Agent)
-	if err != nil {
-		return d, err
-	}
 	d.RunID, d.Hash, d.Output = id, hashOf(&s), s.Output
-	d.Changed = !exists || now.Hash() != d.Hash
+	if now, exists, err := r.agents.Lookup(ctx, s.Agent); err == nil {
+		d.Changed = new(!exists || now.Hash() != d.Hash)
+	}
 	return d, nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"ao/coordinator/projection"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
+	"ao/nats/natstest"
+	"ao/shared/agent"
 	"ao/shared/run"
 )
 
@@ -60,7 +62,8 @@ func TestRunsTellWhatTheyRan(t *testing.T) {
 	}{{small, first, "one"}, {big, first, "one"}, {again, second, "two"}} {
 		s.until(tt.run.RunID, run.Completed)
 		d := into[runs.Definition](s.get("/runs/"+tt.run.RunID+"/definition"), 200)
-		if d.Hash != tt.hash || d.Definition.SystemPrompt != tt.prompt || d.Definition.Name != "mind" || !d.Changed ||
+		if d.Hash != tt.hash || d.Definition.SystemPrompt != tt.prompt || d.Definition.Name != "mind" ||
+			d.Changed == nil || !*d.Changed ||
 			!strings.Contains(string(d.Definition.MCPServers), "hush") || (d.Output != nil) != (tt.run != big) {
 			t.Errorf("%s ran %+v", tt.run.RunID, d)
 		}
@@ -104,7 +107,7 @@ func TestDefinitionsHideSecrets(t *testing.T) {
 	for token, want := range map[string]bool{s.admin: true, s.run: false, s.read: false} {
 		g := s.get("/runs/"+id+"/definition", token)
 		d := into[runs.Definition](g, 200)
-		if strings.Contains(g.body, "hush") != want || d.Changed || d.Hash != s.hashOf("mind", token) {
+		if strings.Contains(g.body, "hush") != want || *d.Changed || d.Hash != s.hashOf("mind", token) {
 			t.Errorf("the definition is shown as %s", g.body)
 		}
 	}
@@ -131,7 +134,7 @@ func TestHashesAreTheSameEverywhere(t *testing.T) {
 		for _, at := range []*stack{s, other} {
 			d := into[runs.Definition](at.get("/runs/"+id+"/definition"), 200)
 			r := into[run.Run](at.get("/runs/"+id), 200)
-			if want := at.hashOf(name); d.Hash != want || r.AgentHash != want || d.Changed {
+			if want := at.hashOf(name); d.Hash != want || r.AgentHash != want || *d.Changed {
 				t.Errorf("%s shows %s, its run %s and %+v", name, want, r.AgentHash, d)
 			}
 		}
@@ -140,5 +143,60 @@ func TestHashesAreTheSameEverywhere(t *testing.T) {
 	raw := s.get("/agents/mind").body
 	if err := json.Unmarshal([]byte(raw), &v); err != nil || v["agent_hash"] == nil {
 		t.Errorf("the agent is shown as %s", raw)
+	}
+}
+
+// TestStatusIsNoDefinition: an agent that is switched off and on is the same one.
+func TestStatusIsNoDefinition(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mind.json")
+	if err := os.WriteFile(file, []byte(`{"name":"mind"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(c *serve.Config) {
+		c.Coordinator.AgentsDirs, c.Coordinator.AgentsWritable = []string{dir}, true
+	})
+	s.post("/agents", `{"name":"other"}`).want(201)
+	for _, name := range []string{"mind", "other"} {
+		before := into[agents.View](s.get("/agents/"+name), 200)
+		id := s.submit(`{"agent_name":"` + name + `","prompt":"x"}`).RunID
+		s.call("PATCH", "/agents/"+name, `{"status":"inactive"}`).want(200)
+		off := into[agents.View](s.get("/agents/"+name), 200)
+		if d := into[runs.Definition](s.get("/runs/"+id+"/definition"), 200); d.Changed == nil || *d.Changed ||
+			off.Hash != before.Hash {
+			t.Errorf("%s was switched off: %+v, its hash was %s and is %s", name, d, before.Hash, off.Hash)
+		}
+		if !off.ModifiedAt.After(*before.ModifiedAt) {
+			t.Errorf("%s was switched off at %v, after %v", name, off.ModifiedAt, before.ModifiedAt)
+		}
+	}
+	s.work(parrot, echo("tool"))
+	id := s.submit(`{"agent_name":"tool","parameters":{}}`).RunID
+	s.until(id, run.Completed)
+	off := echo("tool")
+	off.Status = agent.Inactive
+	s.work(parrot, off)
+	natstest.Until(t, "the tool is switched off", func() bool {
+		return into[agents.View](s.get("/agents/tool"), 200).Status == agent.Inactive
+	})
+	if d := into[runs.Definition](s.get("/runs/"+id+"/definition"), 200); *d.Changed {
+		t.Errorf("the runner's agent was switched off: %+v", d)
+	}
+}
+
+// TestDefinitionsWithoutNATS: what a run ran is told while NATS does not say what its agent is now.
+func TestDefinitionsWithoutNATS(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"mind"}`).want(201)
+	id := s.submit(`{"agent_name":"mind","prompt":"x"}`).RunID
+	s.call("DELETE", "/agents/mind", "").want(204)
+	s.get("/runs/" + id + "/definition").want(200)
+	s.nats.Close()
+	g := s.get("/runs/" + id + "/definition")
+	if d := into[runs.Definition](g, 200); d.Definition.Name != "mind" || d.Changed != nil ||
+		!strings.Contains(g.body, `"agent_changed":null`) {
+		t.Errorf("without NATS: %s", g.body)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // runDefinition is an answer of GET /runs/{id}/definition.
 type runDefinition struct {
 	Hash       string          `json:"agent_hash"`
-	Changed    bool            `json:"agent_changed"`
+	Changed    *bool           `json:"agent_changed"`
 	Definition json.RawMessage `json:"definition"`
 }
 
@@ -36,7 +36,10 @@ func showDefinition(a *app, d runDefinition) error {
 	if err := json.Unmarshal(d.Definition, &b); err != nil {
 		return err
 	}
-	if d.Changed {
+	switch {
+	case d.Changed == nil:
+		a.note("it is unknown for now whether the agent has changed since")
+	case *d.Changed:
 		a.note("the agent has changed since, or is deleted: 'ao agents show %s'", screen.Line(b.Name))
 	}
 	var f screen.Facts
