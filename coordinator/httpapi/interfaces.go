@@ -93,7 +93,7 @@ type Previews interface {
 // Schemas stores named output schemas.
 type Schemas interface {
 	Schemas(ctx context.Context) ([]schemas.Schema, error)
-	Rows(ctx context.Context) ([]schemas.Row, error)
+	Rows(ctx context.Context) ([]schemas.Listed, error)
 	RowOf(ctx context.Context, name string) (schemas.Row, error)
 	CreateSchema(ctx context.Context, raw []byte) (schemas.Schema, error)
 	Embed(ctx context.Context, raw json.RawMessage) (json.RawMessage, error)

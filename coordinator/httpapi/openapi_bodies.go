@@ -60,7 +60,7 @@ type (
 	}
 	agentOrBad struct{} // a definition, or a file that could not be read: status=broken
 	schemaList struct {
-		Schemas []schemas.Row `json:"schemas"`
+		Schemas []schemas.Listed `json:"schemas"`
 	}
 	runnerList struct {
 		Runners []runners.View `json:"runners"`
@@ -191,6 +191,7 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[report]():                  "Report",
 	reflect.TypeFor[runs.Definition]():         "Definition",
 	reflect.TypeFor[runners.View]():            "Runner",
+	reflect.TypeFor[schemas.Listed]():          "ListedOutputSchema",
 	reflect.TypeFor[schemas.Row]():             "OutputSchema",
 	reflect.TypeFor[agents.View]():             "Agent",
 	reflect.TypeFor[agent.BrokenFile]():        "BrokenAgent",

@@ -24,5 +24,5 @@ func (a *schemasAPI) list(g *gin.Context, _ request) (any, error) {
 func (a *schemasAPI) create(g *gin.Context, q request) (any, error) {
 	s, err := a.schemas.CreateSchema(context.WithoutCancel(g.Request.Context()), q.body)
 	a.audit.changed(g, audit.Targets{Schema: s.Name})
-	return reply{http.StatusCreated, "/schemas/" + url.PathEscape(s.Name), s.Row(nil, nil)}, err
+	return reply{http.StatusCreated, "/schemas/" + url.PathEscape(s.Name), s.Row(nil)}, err
 }

@@ -36,9 +36,14 @@ type stored = Schema
 // Row is a schema as the API shows it.
 type Row struct {
 	stored
-	Origin     string   `json:"origin"`          // api or file
+	Origin string   `json:"origin"`  // api or file
+	UsedBy []string `json:"used_by"` // agents that name or refer to it
+}
+
+// Listed is a schema as the list shows it.
+type Listed struct {
+	Row
 	Broken     string   `json:"error,omitempty"` // why its file cannot be used; then it has no more members
-	UsedBy     []string `json:"used_by"`         // agents that name or refer to it
 	ReferredBy []string `json:"referred_by"`     // other schemas that refer to it
 }
 
@@ -145,24 +150,25 @@ func (st *Store) all(ctx context.Context) (list []Schema, broken []agent.BrokenF
 }
 
 // Rows lists all schemas by name, with what uses them, and the files that cannot be used.
-func (st *Store) Rows(ctx context.Context) ([]Row, error) {
+func (st *Store) Rows(ctx context.Context) ([]Listed, error) {
 	all, broken, err := st.all(ctx)
 	if err != nil {
 		return nil, err
 	}
 	users, err := st.UsersByName()
 	referring := referring(all)
-	rows := make([]Row, 0, len(all)+len(broken))
+	rows := make([]Listed, 0, len(all)+len(broken))
+	add := func(s Schema, broken string) {
+		rows = append(rows, Listed{s.Row(users[s.Name]), broken, append([]string{}, referring[s.Name]...)})
+	}
 	for _, s := range all {
 		s.Schema = nil
-		rows = append(rows, s.Row(users[s.Name], referring[s.Name]))
+		add(s, "")
 	}
 	for _, b := range broken {
-		row := Schema{Name: b.Name, path: b.Path}.Row(users[b.Name], referring[b.Name])
-		row.Broken = b.Reason
-		rows = append(rows, row)
+		add(Schema{Name: b.Name, path: b.Path}, b.Reason)
 	}
-	slices.SortFunc(rows, func(x, y Row) int { return cmp.Compare(x.Name, y.Name) })
+	slices.SortFunc(rows, func(x, y Listed) int { return cmp.Compare(x.Name, y.Name) })
 	return rows, err
 }
 
@@ -179,28 +185,23 @@ func referring(all []Schema) map[string][]string {
 	return by
 }
 
-// RowOf returns one schema with what uses it.
+// RowOf returns one schema with the agents that use it.
 func (st *Store) RowOf(ctx context.Context, name string) (Row, error) {
 	s, err := st.Schema(ctx, name)
 	if err != nil {
 		return Row{}, err
 	}
-	all, _, err := st.all(ctx)
-	if err != nil {
-		return Row{}, err
-	}
 	users, err := st.UsersByName()
-	return s.Row(users[name], referring(all)[name]), err
+	return s.Row(users[name]), err
 }
 
-// Row returns the schema with the agents and the schemas that use it.
-func (s Schema) Row(users, referring []string) Row {
+// Row returns the schema with the agents that use it.
+func (s Schema) Row(users []string) Row {
 	origin := "api"
 	if s.path != "" {
 		origin = "file"
 	}
-	return Row{stored: s, Origin: origin, UsedBy: append([]string{}, users...),
-		ReferredBy: append([]string{}, referring...)}
+	return Row{stored: s, Origin: origin, UsedBy: append([]string{}, users...)}
 }
 
 // Schema returns one schema by name. An unknown name is run.SchemaNotFound. A file that cannot be used is Unavailable:

@@ -71,6 +71,9 @@ func TestSchemasInUse(t *testing.T) {
 	p.until(`[...document.querySelectorAll('td a[href="/ui/schemas/report"]')].length === 2`) // its row, and level's
 	p.until(`document.querySelector('td a[href^="/ui/agents/judge"]')`)
 	p.has("it ends too early")
+	picker := open(t, s, "/ui/agents/judge?tab=output")
+	picker.until(`[...document.querySelectorAll("select option")].some((o) => o.value === "filed")`)
+	picker.until(`![...document.querySelectorAll("select option")].some((o) => o.value === "broken")`)
 	one := open(t, s, "/ui/schemas/level")
 	one.has("Referred to by")
 	one.click("report")

@@ -1720,7 +1720,7 @@ async function loadNames(signal2) {
   const list2 = async (route3, path2, read5) => may(route3) ? read5(await get(path2, {}, { signal: signal2 })) : [];
   const [agents, schemas] = await Promise.all([
     list2("GET /agents", "/agents", (d) => d.agents.map((a) => ({ kind: "Agent", icon: "agents", name: a.name, to: "/ui/agents/" + seg(a.name) }))),
-    list2("GET /schemas", "/schemas", (d) => d.schemas.map((s) => ({ kind: "Schema", icon: "schemas", name: s.name, to: "/ui/schemas/" + seg(s.name) })))
+    list2("GET /schemas", "/schemas", (d) => d.schemas.filter((s) => !s.error).map((s) => ({ kind: "Schema", icon: "schemas", name: s.name, to: "/ui/schemas/" + seg(s.name) })))
   ]);
   return [...agents, ...schemas];
 }
@@ -4545,9 +4545,9 @@ function Output({ definition }) {
 function Named({ value, onChange, fixed, children: children2 }) {
   const all = useResource((signal2) => get("/schemas", {}, { signal: signal2 }), []);
   const one = useResource(async (signal2) => value ? get("/schemas/" + encodeURIComponent(value), {}, { signal: signal2 }) : null, [value]);
-  const names3 = (all.data?.schemas ?? []).map((s) => s.name);
+  const names3 = (all.data?.schemas ?? []).filter((s) => !s.error).map((s) => s.name);
   const shown2 = value && !names3.includes(value) ? [value, ...names3] : names3;
-  return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : void 0} hint=${all.data && names3.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>create one</a>.` : void 0}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
+  return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : void 0} hint=${all.data?.schemas.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>create one</a>.` : void 0}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
       <option value="">Choose…</option>${shown2.map((n) => html`<option value=${n} selected=${n === value}>${n}</option>`)}</select>`}<//>
     ${one.data && html`<div class="stack"><p class="faint"><${Hostile} text=${one.data.description || "No description"} /> · since <${Time} at=${one.data.created_at} /></p><${JsonView} value=${one.data.schema.pretty()} label=${"Schema " + value} /></div>`}
     ${(one.data !== void 0 || one.error) && children2}`;
@@ -5086,7 +5086,10 @@ function Users({ names: names3, of }) {
   return html`<span class="row">${names3.slice(0, 3).map((n) => html`<a href=${of.href(n)}><${Hostile} text=${n} /></a>`)}${names3.length > 3 && html`<span class="faint">and ${names3.length - 3} more</span>`}</span>`;
 }
 function One({ name }) {
-  const resource = useResource((signal2) => get("/schemas/" + seg(name), {}, { signal: signal2 }), [name]);
+  const resource = useResource(async (signal2) => {
+    const [one, all] = await Promise.all([get("/schemas/" + seg(name), {}, { signal: signal2 }), get("/schemas", {}, { signal: signal2 })]);
+    return { ...one, referred_by: all.schemas.find((s) => s.name === name)?.referred_by ?? [] };
+  }, [name]);
   const [dialog, setDialog] = useState(null);
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;

@@ -52,7 +52,7 @@ async function loadNames(signal) {
   const list = async (route, path, read) => (may(route) ? read(await get(path, {}, { signal })) : []);
   const [agents, schemas] = await Promise.all([
     list("GET /agents", "/agents", (d) => d.agents.map((a) => ({ kind: "Agent", icon: "agents", name: a.name, to: "/ui/agents/" + seg(a.name) }))),
-    list("GET /schemas", "/schemas", (d) => d.schemas.map((s) => ({ kind: "Schema", icon: "schemas", name: s.name, to: "/ui/schemas/" + seg(s.name) }))),
+    list("GET /schemas", "/schemas", (d) => d.schemas.filter((s) => !s.error).map((s) => ({ kind: "Schema", icon: "schemas", name: s.name, to: "/ui/schemas/" + seg(s.name) }))),
   ]);
   return [...agents, ...schemas];
 }

@@ -62,7 +62,10 @@ function Users({ names, of }) {
 }
 
 function One({ name }) {
-  const resource = useResource((signal) => get("/schemas/" + seg(name), {}, { signal }), [name]);
+  const resource = useResource(async (signal) => {
+    const [one, all] = await Promise.all([get("/schemas/" + seg(name), {}, { signal }), get("/schemas", {}, { signal })]);
+    return { ...one, referred_by: all.schemas.find((s) => s.name === name)?.referred_by ?? [] };
+  }, [name]);
   const [dialog, setDialog] = useState(null);
   const crumbs = [{ label: "Schemas", href: path(["schemas"]) }];
   const data = resource.data;

@@ -91,9 +91,9 @@ export function Output({ definition }) {
 export function Named({ value, onChange, fixed, children }) {
   const all = useResource((signal) => get("/schemas", {}, { signal }), []);
   const one = useResource(async (signal) => (value ? get("/schemas/" + encodeURIComponent(value), {}, { signal }) : null), [value]);
-  const names = (all.data?.schemas ?? []).map((s) => s.name);
+  const names = (all.data?.schemas ?? []).filter((s) => !s.error).map((s) => s.name);
   const shown = value && !names.includes(value) ? [value, ...names] : names;
-  return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : undefined} hint=${all.data && names.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>create one</a>.` : undefined}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
+  return html`<${Field} label="Schema" error=${one.error && value ? one.error.message : undefined} hint=${all.data?.schemas.length === 0 ? html`There are no named schemas yet: <a href=${path(["schemas"])}>create one</a>.` : undefined}>${(c) => html`<select value=${value} disabled=${Boolean(fixed)} onChange=${(e) => onChange(e.currentTarget.value)} ...${c}>
       <option value="">Choose…</option>${shown.map((n) => html`<option value=${n} selected=${n === value}>${n}</option>`)}</select>`}<//>
     ${one.data && html`<div class="stack"><p class="faint"><${Hostile} text=${one.data.description || "No description"} /> · since <${Time} at=${one.data.created_at} /></p><${JsonView} value=${one.data.schema.pretty()} label=${"Schema " + value} /></div>`}
     ${(one.data !== undefined || one.error) && children}`;
