@@ -102,7 +102,7 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 	for range 8 { // others may change it at the same time
 		old, rev, err := a.cfg.Bucket.Get(ctx, name)
 		if err != nil {
-			return View{}, a.errNotEditable(name, err)
+			return View{}, errNotEditable(a, name, err)
 		}
 		after, value, err := a.changed(ctx, old, changes, match)
 		if err != nil {
@@ -206,7 +206,7 @@ func (a *Catalog) DeleteAgent(ctx context.Context, name string, match Match) err
 	for range 8 { // others may change it at the same time
 		old, rev, err := b.Get(ctx, name)
 		if err != nil {
-			return a.errNotEditable(name, err)
+			return errNotEditable(a, name, err)
 		}
 		var before agent.Blueprint
 		if err := json.Unmarshal(old, &before); err == nil { // an unreadable definition can be deleted too
@@ -253,7 +253,7 @@ func (k *Resolved) errOwnedByRunner() error {
 }
 
 // errNotEditable returns why an agent that is not in the bucket cannot be changed.
-func (a *Catalog) errNotEditable(name string, err error) error {
+func errNotEditable(a *Catalog, name string, err error) error {
 	if !errors.Is(err, bus.ErrNotFound) {
 		return bus.WriteUnanswered(err)
 	}

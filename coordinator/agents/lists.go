@@ -3,6 +3,7 @@ package agents
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"ao/nats/bus"
@@ -40,6 +41,22 @@ func (a *Catalog) Agents(status string) ([]agent.Blueprint, error) {
 // BrokenAgents lists the agent files that could not be read, here and at the runners, and why.
 func (a *Catalog) BrokenAgents() []agent.BrokenFile {
 	return append(a.folders.unreadable(), a.cfg.Runners.Broken()...)
+}
+
+// BrokenFiles lists BrokenAgents, and the files here whose agents name or refer to schemas that are not there.
+func (a *Catalog) BrokenFiles(ctx context.Context) []agent.BrokenFile {
+	broken, check := a.BrokenAgents(), checkSchemas(ctx, a.cfg.Schemas)
+	for _, f := range a.folders.all() {
+		if len(f.SchemaNames()) == 0 {
+			continue
+		}
+		err, ok := errors.AsType[*fault.Fault](check(f.Blueprint))
+		if ok && (err.Kind == fault.NotFound || err.Kind == fault.Invalid) { // else it is not known now
+			broken = append(broken, agent.BrokenFile{Name: f.Name, Path: f.Path, Status: agent.Broken,
+				Reason: err.Reason()})
+		}
+	}
+	return broken
 }
 
 // Get is Lookup for an agent that must exist, active or not.

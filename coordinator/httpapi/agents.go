@@ -25,7 +25,7 @@ func (a *agentsAPI) list(g *gin.Context, q request) (any, error) {
 		if caller(g).Session != "" { // paths and contents of files
 			return nil, access.ErrNotForSessions
 		}
-		return map[string][]agent.BrokenFile{"agents": orEmpty(a.agents.BrokenAgents())}, nil
+		return map[string][]agent.BrokenFile{"agents": orEmpty(a.agents.BrokenFiles(g.Request.Context()))}, nil
 	}
 	list, err := a.agents.Views(q.text("status"))
 	a.addDrafts(g, list)

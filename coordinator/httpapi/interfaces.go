@@ -76,7 +76,7 @@ type Agents interface {
 	InputSchema(ctx context.Context, name string) (*schema.Schema, error)
 	Agents(status string) ([]agent.Blueprint, error)
 	Views(status string) ([]agents.View, error)
-	BrokenAgents() []agent.BrokenFile
+	BrokenFiles(ctx context.Context) []agent.BrokenFile
 	View(ctx context.Context, name string) (agents.View, error)
 	CreateAgent(ctx context.Context, raw []byte) (agents.View, error)
 	ChangeAgent(ctx context.Context, name string, patch []byte, match agents.Match) (agents.View, error)

@@ -58,7 +58,7 @@ type (
 	agentList struct {
 		Agents []agentOrBad `json:"agents"`
 	}
-	agentOrBad struct{} // a definition, or a file that could not be read: status=broken
+	agentOrBad struct{} // a definition, or a file that cannot be used: status=broken
 	schemaList struct {
 		Schemas []schemas.Listed `json:"schemas"`
 	}

@@ -96,7 +96,7 @@ func (h handlers) routes() []route {
 		{post, "/callbacks/:id/redeliver", nil, "retry the HTTP callback of a run now", accepted,
 			byID(h.callbacks, Callbacks.Redeliver)},
 
-		{get, "/agents", []string{"status"}, "agents; status=broken: files that cannot be read", ok, h.agents.list},
+		{get, "/agents", []string{"status"}, "agents; status=broken: files that cannot be used", ok, h.agents.list},
 		{post, "/agents", nil, "define an agent", created, h.agents.create},
 		{post, "/agents/preview", checks, "the prompts of a run and the runners that match; nothing is stored", ok,
 			h.previews.agent},

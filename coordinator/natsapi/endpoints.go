@@ -119,7 +119,7 @@ func readID(body []byte, in any, inID *string) (string, error) {
 	return *inID, run.CheckID(*inID)
 }
 
-func (s *service) agents(_ context.Context, r *request) (reply, error) {
+func (s *service) agents(ctx context.Context, r *request) (reply, error) {
 	var in struct {
 		Status string `json:"status"`
 	}
@@ -129,7 +129,7 @@ func (s *service) agents(_ context.Context, r *request) (reply, error) {
 		}
 	}
 	if in.Status == agent.Broken {
-		return reply{200, map[string]any{"agents": s.cfg.Agents.BrokenAgents()}}, nil
+		return reply{200, map[string]any{"agents": s.cfg.Agents.BrokenFiles(ctx)}}, nil
 	}
 	list, err := s.cfg.Agents.Published(in.Status)
 	return reply{200, map[string]any{"agents": list}}, err

@@ -18,5 +18,5 @@ type Runs interface {
 // Agents lists agents.
 type Agents interface {
 	Published(status string) (list any, err error)
-	BrokenAgents() []agent.BrokenFile
+	BrokenFiles(ctx context.Context) []agent.BrokenFile
 }

@@ -13,6 +13,7 @@ import (
 	"ao/coordinator/health"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
+	"ao/nats/subject"
 	"ao/shared/agent"
 	"ao/shared/run"
 )
@@ -475,4 +476,34 @@ func TestAResetLosesNoSave(t *testing.T) {
 		"AO_AGENTS_WRITABLE") {
 		t.Errorf("%v", m)
 	}
+}
+
+// TestAnAgentsFileRefersToNothing: a schema that is not there is told like what else is wrong with a file, until there
+// is one.
+func TestAnAgentsFileRefersToNothing(t *testing.T) {
+	t.Parallel()
+	f := folder(t)
+	f.write("input.json", `{"name":"input","parameters_schema":{"properties":{"a":{"$ref":"schema:level"}}}}`)
+	f.write("output.json", `{"name":"output","output_schema_name":"level"}`)
+	f.write("fine.json", `{"name":"fine","output_schema":{"type":"object"}}`)
+	s := start(t, f.writable)
+	const missing = `there is no schema of the name 'level'`
+	broken := s.get("/agents?status=broken")
+	for _, want := range []string{`{"name":"input","path":"` + f.path("input.json") + `","status":"broken","error":"`,
+		missing, `{"name":"output"`, `"error":"Output schema 'level' not found"`} {
+		if !strings.Contains(broken.body, want) {
+			t.Errorf("%s lacks %s", broken.body, want)
+		}
+	}
+	if strings.Contains(broken.body, `"fine"`) {
+		t.Errorf("a good file is listed: %s", broken.body)
+	}
+	if over := s.request(subject.APIAgentsList, `{"status":"broken"}`); over.body != broken.body {
+		t.Errorf("over NATS: %s", over.body)
+	}
+	s.finds("agents", health.Fail, "agent input ("+f.path("input.json")+") is broken: ")
+	s.finds("agents", health.Fail, missing)
+	s.post("/schemas", `{"name":"level","schema":{}}`).want(201)
+	literal(t, s.get("/agents?status=broken"), 200, `{"agents":[]}`)
+	s.finds("agents", health.OK, "all 3 load")
 }

@@ -42,7 +42,7 @@ type Doctor struct {
 	Members func() []runnerapi.Member
 	Agents  interface {
 		Agents(status string) ([]agent.Blueprint, error)
-		BrokenAgents() []agent.BrokenFile
+		BrokenFiles(ctx context.Context) []agent.BrokenFile
 		UnusedFiles() map[string]agent.UnusedFile
 	}
 	BrokenSchemas func(ctx context.Context) []agent.BrokenFile // files of named schemas that cannot be used
@@ -84,7 +84,7 @@ func (d *Doctor) Check(ctx context.Context) []health.Result {
 	runners, versions := d.checkRunners()
 	all = append(append(all, runners...), d.checkVersions(ctx, versions))
 	all = append(all, d.checkQueues(), d.checkPending())
-	all = append(append(all, d.checkAgents()...), d.checkSchemas(ctx)...)
+	all = append(append(all, d.checkAgents(ctx)...), d.checkSchemas(ctx)...)
 	return append(all, d.checkCallbacks(ctx)...)
 }
 
@@ -383,8 +383,8 @@ func (d *Doctor) checkSchemas(ctx context.Context) (all []health.Result) {
 	return all
 }
 
-func (d *Doctor) checkAgents() (all []health.Result) {
-	for _, b := range d.Agents.BrokenAgents() {
+func (d *Doctor) checkAgents(ctx context.Context) (all []health.Result) {
+	for _, b := range d.Agents.BrokenFiles(ctx) {
 		if len(all) == maxNamed {
 			return append(all, health.Failed("agents", "'ao agents --status broken' lists them all", "and more"))
 		}
@@ -393,7 +393,7 @@ func (d *Doctor) checkAgents() (all []health.Result) {
 			where += " of " + b.RunnerID
 		}
 		all = append(all, health.Failed("agents", "fix the file: it is read again when it changes",
-			"agent %s (%s) does not load: %s", b.Name, where, b.Reason))
+			"agent %s (%s) is broken: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
 		list, _ := d.Agents.Agents("")

@@ -22,7 +22,7 @@ func agentsCommand(a *app) *cobra.Command {
 	var broken bool
 	c := &cobra.Command{Use: "agents", Short: "List agents; show, create, change and delete them", Args: noArguments}
 	c.Flags().StringVar(&status, "status", "", "active, inactive or broken")
-	c.Flags().BoolVar(&broken, "broken", false, "only definitions that cannot be read, with the reason; runners' too")
+	c.Flags().BoolVar(&broken, "broken", false, "only definitions that cannot be used, with the reason; runners' too")
 	c.MarkFlagsMutuallyExclusive("status", "broken")
 	completeFlag(c, "status", cobra.FixedCompletions([]string{agent.Active, agent.Inactive, agent.Broken}, noFiles))
 	c.RunE = a.withClient(func(ctx context.Context, _ []string) error {
@@ -118,7 +118,13 @@ func agentShowCommand(a *app) *cobra.Command {
 		ValidArgsFunction: completer{a}.agents,
 		RunE: a.withClient(func(ctx context.Context, args []string) error {
 			doc, err := a.once.Read(ctx, nil, "agents", args[0])
-			return show(a, doc, err, showAgent)
+			return show(a, doc, err, func(a *app, b shownAgent) error {
+				b.error = brokenReason(ctx, a, b.Name)
+				if b.error != "" {
+					b.Status += ", broken"
+				}
+				return showAgent(a, b)
+			})
 		}),
 	}
 }
@@ -127,12 +133,29 @@ func agentShowCommand(a *app) *cobra.Command {
 type shownAgent struct {
 	agent.Blueprint
 	UnusedFile *agent.UnusedFile `json:"unused_file"`
+
+	error string // what is wrong with its file; empty: nothing
+}
+
+// brokenReason returns what is wrong with an agent's file; empty: nothing, or the caller may not know.
+func brokenReason(ctx context.Context, a *app, name string) string {
+	p, err := a.once.List(ctx, "agents", url.Values{"status": {agent.Broken}}, "agents")
+	if err != nil {
+		return ""
+	}
+	for _, doc := range p.Items {
+		var b agent.BrokenFile
+		if json.Unmarshal(doc, &b) == nil && b.Name == name {
+			return b.Reason + " (" + b.Path + ")"
+		}
+	}
+	return ""
 }
 
 func showAgent(a *app, b shownAgent) error {
 	var f screen.Facts
-	f.Add("agent", b.Name, "type", b.Type, "status", b.Status, "description", b.Description,
-		"tags", strings.Join(b.Tags, ", "), "profile", b.ExecutorProfile)
+	f.Add("agent", b.Name, "type", b.Type, "status", b.Status, "error", b.error,
+		"description", b.Description, "tags", strings.Join(b.Tags, ", "), "profile", b.ExecutorProfile)
 	if b.Demands != nil {
 		f.Add("demands", demands(*b.Demands))
 	}

@@ -33,6 +33,8 @@ func TestSchemas(t *testing.T) {
 				`"output_schema_options":{"max_retries":3}}`
 		case "GET /agents/naming":
 			answer = `{"name":"naming","type":"autonomous","status":"active","output_schema_name":"findings"}`
+		case "GET /agents":
+			answer = `{"agents":[]}`
 		default:
 			t.Errorf("unexpected %s", at)
 		}

@@ -151,6 +151,8 @@ func TestShow(t *testing.T) {
 		"GET /agents/edited": `{"name":"edited","type":"autonomous","status":"active","description":"",` +
 			`"unused_file":{"path":"/etc/ao/edited/agent.json","changed":true}}`,
 		"POST /agents/edited/reset": `{"name":"edited"}`,
+		"GET /agents?status=broken": `{"agents":[{"name":"other","error":"no"},{"name":"edited","path":"/x.json",` +
+			`"status":"broken","error":"Output schema 'gone' not found"}]}`,
 	})
 	for _, tt := range []struct{ args, out, errs string }{
 		{"show run_1", `run         run_1
@@ -182,7 +184,8 @@ ao run crawl --param url=text
 `, ""},
 		{"agents show edited", `agent        edited
 type         autonomous
-status       active
+status       active, broken
+error        Output schema 'gone' not found (/x.json)
 unused file  /etc/ao/edited/agent.json, changed since it was copied; 'ao agents reset edited' takes it
 
 PARAMETER  TYPE    REQUIRED  LIMITS

@@ -4097,10 +4097,10 @@ function actions3(a, act) {
 }
 function Broken({ files }) {
   if (files.length === 0) return null;
-  return html`<${Card} title=${`${plural(files.length, "definition")} could not be loaded`}><ul class="stack">${files.map((f) => html`<li>
+  return html`<${Card} title=${`${plural(files.length, "broken definition")}`}><ul class="stack">${files.map((f) => html`<li>
     <div class="row wrap"><${Badge} kind="bad">broken<//> <strong><${Hostile} text=${f.name} /></strong> <code class="faint"><${Hostile} text=${f.path} /></code></div>
     <p class="bad"><${Hostile} text=${f.error} lines=${true} /></p></li>`)}</ul>
-    <p class="faint">Fix the file: it is reloaded when it changes.</p><//>`;
+    <p class="faint">Fix the file: it is read again when it changes.</p><//>`;
 }
 
 // lib/drafts.js
