@@ -14,6 +14,7 @@ import (
 
 	"ao/coordinator/access"
 	"ao/coordinator/preview"
+	"ao/coordinator/rejected"
 )
 
 // slowPreviews checks each schema for as long as its caller waits, three seconds at most.
@@ -102,4 +103,45 @@ func twoTokens(t *testing.T) (tokens *access.Tokens, one, two string) {
 		t.Fatal(err)
 	}
 	return tokens, one, two
+}
+
+// slowRefusals takes a second to read a page.
+type slowRefusals struct{ running, most, done atomic.Int64 }
+
+func (p *slowRefusals) Rejected(context.Context, string, int) (rejected.Page, error) {
+	p.most.Store(max(p.most.Load(), p.running.Add(1)))
+	<-time.After(time.Second)
+	p.running.Add(-1)
+	p.done.Add(1)
+	return rejected.Page{}, nil
+}
+
+// TestRefusedMessagesAreReadOneAtATime: a page may be large. A caller that hung up waits no more.
+func TestRefusedMessagesAreReadOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &slowRefusals{}
+		a := New(Config{Rejected: p, Positions: nowhere{}})
+		ask := func(ctx context.Context) int {
+			w := httptest.NewRecorder()
+			a.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1/rejected", nil))
+			return w.Code
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if status := ask(t.Context()); status != http.StatusOK {
+					t.Errorf("got %d", status)
+				}
+			})
+		}
+		synctest.Wait()
+		wg.Go(func() { ask(ctx) })
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if p.most.Load() != 1 || p.done.Load() != 3 {
+			t.Errorf("%d at once, %d in all; want 1 and 3", p.most.Load(), p.done.Load())
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"ao/coordinator/projection"
 	"ao/coordinator/runs"
@@ -299,5 +300,20 @@ func TestRetryOfATruncatedRun(t *testing.T) {
 	if p := into[projection.Page](s.get("/runs"), 200); len(p.Runs) != 1 || p.Runs[0].ID != large.RunID ||
 		!p.Runs[0].ParametersOmitted {
 		t.Errorf("the list has %+v", p.Runs)
+	}
+}
+
+// TestRetryWaitsWholeSeconds: 1.0 is 1 here, too.
+func TestRetryWaitsWholeSeconds(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.post("/agents", `{"name":"plain"}`).want(201)
+	id := s.submit(`{"agent_name":"plain","prompt":"it waits for a runner"}`).RunID
+	for range 2 { // a repeat, too
+		began := time.Now()
+		s.post("/runs/"+id+"/retry", `{"mode":"sync","wait_seconds":1.0}`, "Idempotency-Key: k").want(202)
+		if d := time.Since(began); d < time.Second {
+			t.Errorf("it waited for %v", d)
+		}
 	}
 }

@@ -398,8 +398,12 @@ func TestUnusedFile(t *testing.T) {
 	at := `{"changed":false,"path":"` + shipped.path("one/agent.json") + `"}`
 	unused(at)
 	s.finds("agents", health.OK, "all 2 load")
+	seen := strings.Replace(tag(), "If-Match", "If-None-Match", 1)
 	shipped.write("one/agent.json", `{"name":"one","description":"theirs"}`)
 	unused(strings.Replace(at, "false", "true", 1))
+	if g := s.get("/agents/one", seen); g.status != 200 || !strings.Contains(g.body, `"changed":true`) {
+		t.Errorf("who has the agent does not learn that its file has changed: %d %s", g.status, g.body)
+	}
 	s.finds("agents", health.Warn, "changes of their files have no effect: one ("+shipped.path("one/agent.json")+")")
 	view := s.get("/agents/one").body
 	s.post("/agents/preview", `{"definition":`+view+`}`).want(200)
@@ -421,6 +425,9 @@ func TestUnusedFile(t *testing.T) {
 		t.Errorf("%v", m)
 	}
 	unused("null")
+	if g := s.get("/agents/one", strings.Replace(tag(), "If-Match", "If-None-Match", 1)); g.status != 304 {
+		t.Errorf("an agent without an unused file: %d %s", g.status, g.body)
+	}
 	shipped.write("one/agent.json", `{"name":"one","description":"newer"}`) // the copy follows its file again
 	natstest.Until(t, "the file's change is there", func() bool {
 		return into[agent.Blueprint](other.get("/agents/one"), 200).Description == "newer"

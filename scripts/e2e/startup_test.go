@@ -246,6 +246,9 @@ func TestAllInOne(t *testing.T) {
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "nats -s nats://"+bus+" request ao.api.runs.create")
 	ao := filepath.Join(bin, "ao") // beside the program, and not below the folder it was started in
+	if start, _, _ := strings.Cut(p.log.String(), "Agent Orchestrator is up: "); strings.Contains(start, "level=INFO") {
+		t.Errorf("before the welcome it tells its internals: %s", start)
+	}
 	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url,
 		"  "+ao+" --url "+s.url+" run hello --param name=you",
 		"curl -s "+s.url, "\nDashboard: "+s.url+"/\n")
