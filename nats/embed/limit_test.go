@@ -13,7 +13,7 @@ import (
 
 // NATS leaves files for the HTTP API: it takes a bounded number of connections.
 func TestConnectionsAreBounded(t *testing.T) {
-	opts, _, err := Config{StoreDir: t.TempDir()}.options()
+	opts, _, err := Config{StoreDir: t.TempDir(), Listen: "none"}.options()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -246,8 +246,11 @@ func TestAllInOne(t *testing.T) {
 	p := launch(t, "allinone", dir, s.env)
 	p.says(s, "nats -s nats://"+bus+" request ao.api.runs.create")
 	ao := filepath.Join(bin, "ao") // beside the program, and not below the folder it was started in
-	if start, _, _ := strings.Cut(p.log.String(), "Agent Orchestrator is up: "); strings.Contains(start, "level=INFO") {
-		t.Errorf("before the welcome it tells its internals: %s", start)
+	start, _, _ := strings.Cut(p.log.String(), "Agent Orchestrator is up: ")
+	for line := range strings.Lines(start) {
+		if strings.Contains(line, "level=INFO") && !strings.Contains(line, "still starting") { // on a slow machine
+			t.Errorf("before the welcome it tells its internals: %s", line)
+		}
 	}
 	s.contains(p.log.String(), "Agent Orchestrator is up: "+s.url,
 		"  "+ao+" --url "+s.url+" run hello --param name=you",
