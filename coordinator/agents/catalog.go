@@ -35,6 +35,7 @@ type Config struct {
 type Schemas interface {
 	RequireSchema(ctx context.Context, name string) error
 	Embed(ctx context.Context, raw json.RawMessage) (json.RawMessage, error)
+	Hold(ctx context.Context, names []string) error // after something that needs them was stored
 }
 
 // Runners has the agents that runners announce.

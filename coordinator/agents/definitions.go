@@ -47,6 +47,10 @@ func (a *Catalog) CreateAgent(ctx context.Context, raw []byte) (View, error) {
 	} else if err != nil {
 		return v, bus.WriteUnanswered(err)
 	}
+	if err := a.cfg.Schemas.Hold(ctx, b.SchemaNames()); err != nil {
+		_ = a.cfg.Bucket.DeleteRev(context.WithoutCancel(ctx), b.Name, rev) // err is told anyway
+		return v, err
+	}
 	a.put(b.Name, value, rev)
 	a.cfg.OnDelete(ctx, b.Name) // what a deleted agent of this name left
 	return v, nil
@@ -113,6 +117,10 @@ func (a *Catalog) ChangeAgent(ctx context.Context, name string, patch []byte, ma
 			continue
 		} else if err != nil {
 			return after, bus.WriteUnanswered(err)
+		}
+		if err := a.cfg.Schemas.Hold(ctx, after.SchemaNames()); err != nil {
+			_, _ = a.cfg.Bucket.Update(context.WithoutCancel(ctx), name, old, next) // err is told anyway
+			return after, err
 		}
 		a.put(name, value, next)
 		return after, nil

@@ -95,13 +95,43 @@ func (st *Store) CreateSchema(ctx context.Context, raw []byte) (Schema, error) {
 	if err != nil {
 		return s, err
 	}
-	b := st.Bucket
-	if _, err := b.Create(ctx, s.Name, value); errors.Is(err, bus.ErrTaken) {
+	rev, err := st.Bucket.Create(ctx, s.Name, value)
+	if errors.Is(err, bus.ErrTaken) {
 		return s, st.errTaken(ctx, s)
 	} else if err != nil {
 		return s, bus.WriteUnanswered(err)
 	}
+	if err := st.Hold(ctx, schema.Names(s.Schema)); err != nil {
+		_ = st.Bucket.DeleteRev(context.WithoutCancel(ctx), s.Name, rev) // err is told anyway
+		return s, err
+	}
 	return s, nil
+}
+
+// Hold keeps the schemas that the caller has just stored something for. A deletion that did not see that fails: it is
+// of the revision from before it looked, and Hold makes a new one. The error is a Conflict if a schema is gone already.
+// Files are not deleted here.
+func (st *Store) Hold(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if _, ok := st.fileOf(name); ok {
+			continue
+		}
+		raw, rev, err := st.Bucket.Get(ctx, name)
+		if err == nil {
+			_, err = st.Bucket.Update(ctx, name, raw, rev)
+		}
+		if errors.Is(err, bus.ErrTaken) { // another holds it as well, or it is gone
+			_, _, err = st.Bucket.Get(ctx, name)
+		}
+		switch {
+		case errors.Is(err, bus.ErrNotFound):
+			return fault.Newf(fault.Conflict, "Schema %q was deleted at the same time; nothing was stored", name).
+				With("output_schema_name", name)
+		case err != nil:
+			return bus.WriteUnanswered(err)
+		}
+	}
+	return nil
 }
 
 // errTaken returns the error for a name that exists. It says whether the schema is the same.
@@ -250,6 +280,29 @@ func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 	if _, err := st.Schema(ctx, name); err != nil {
 		return err
 	}
+	b := st.Bucket
+	for range 8 { // others may hold it, or delete and create it, at the same time
+		_, rev, err := b.Get(ctx, name)
+		if errors.Is(err, bus.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return bus.WriteUnanswered(err)
+		}
+		if err := st.checkUnused(ctx, name); err != nil { // after rev is known: see Hold
+			return err
+		}
+		if err := b.DeleteRev(ctx, name, rev); err == nil {
+			return nil
+		} else if !errors.Is(err, bus.ErrTaken) {
+			return bus.WriteUnanswered(err)
+		}
+	}
+	return fault.Newf(fault.Conflict, "Schema %q is being changed by others; try again", name).
+		With("output_schema_name", name)
+}
+
+// checkUnused refuses to delete a schema that an agent or another schema uses.
+func (st *Store) checkUnused(ctx context.Context, name string) error {
 	all, _, err := st.all(ctx)
 	if err != nil {
 		return err
@@ -266,20 +319,5 @@ func (st *Store) DeleteSchema(ctx context.Context, name string) error {
 		return fault.Newf(fault.Conflict, "Schema %q is used by agent %q; change or delete that first",
 			name, users[0]).With("output_schema_name", name).With("agent_names", users)
 	}
-	b := st.Bucket
-	for range 8 { // others may delete and create it at the same time
-		_, rev, err := b.Get(ctx, name)
-		if errors.Is(err, bus.ErrNotFound) {
-			return nil
-		} else if err != nil {
-			return bus.WriteUnanswered(err)
-		}
-		if err := b.DeleteRev(ctx, name, rev); err == nil {
-			return nil
-		} else if !errors.Is(err, bus.ErrTaken) {
-			return bus.WriteUnanswered(err)
-		}
-	}
-	return fault.Newf(fault.Conflict, "Schema %q is being changed by others; try again", name).
-		With("output_schema_name", name)
+	return nil
 }

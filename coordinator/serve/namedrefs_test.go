@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"ao/coordinator/health"
 	"ao/coordinator/serve"
+	"ao/nats/natstest"
 	"ao/shared/run"
 )
 
@@ -115,6 +117,36 @@ func TestRefsToNamedSchemas(t *testing.T) {
 	s.until(accepted.RunID, run.Completed)
 	if !strings.Contains(asked, level) {
 		t.Errorf("the run has %s", asked)
+	}
+}
+
+// TestADeletedSchemaIsReferredToByNothing: what refers to a schema may come while it is deleted. One of both
+// is refused.
+func TestADeletedSchemaIsReferredToByNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for n := range natstest.Load(15, 100) {
+		for _, tt := range []struct{ path, body string }{
+			{"/schemas", `{"name":"outer%d","schema":{"items":{"$ref":"schema:inner%d"}}}`},
+			{"/agents", `{"name":"outer%d","output_schema_name":"inner%d"}`},
+		} {
+			inner := fmt.Sprintf("/schemas/inner%d", n)
+			s.post("/schemas", fmt.Sprintf(`{"name":"inner%d","schema":{}}`, n)) // 409: the deletion was refused
+			var group sync.WaitGroup
+			var created, deleted got
+			group.Go(func() { created = s.post(tt.path, fmt.Sprintf(tt.body, n, n)) })
+			group.Go(func() { deleted = s.call("DELETE", inner, "") })
+			group.Wait()
+			there := s.get(inner).status == 200
+			if (deleted.status == 204) == there || created.status == 201 && !there {
+				t.Fatalf("%s: created: %d %s, deleted: %d %s; there: %v", tt.path, created.status, created.body,
+					deleted.status, deleted.body, there)
+			}
+			if outer := s.get(fmt.Sprintf("%s/outer%d", tt.path, n)); (outer.status == 200) != (created.status == 201) {
+				t.Fatalf("created: %d %s, then %d", created.status, created.body, outer.status)
+			}
+			s.call("DELETE", fmt.Sprintf("%s/outer%d", tt.path, n), "")
+		}
 	}
 }
 
