@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,16 +74,6 @@ func (a *folders) add(all map[string]agent.Blueprint) {
 	for name, k := range a.files {
 		all[name] = k.Blueprint
 	}
-}
-
-// all lists the files that define agents, by the agent's name.
-func (a *folders) all() (list []ownFile) {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	for _, name := range slices.Sorted(maps.Keys(a.files)) {
-		list = append(list, *a.files[name].file)
-	}
-	return list
 }
 
 // unreadable lists the files that could not be read.

@@ -43,17 +43,18 @@ func (a *Catalog) BrokenAgents() []agent.BrokenFile {
 	return append(a.folders.unreadable(), a.cfg.Runners.Broken()...)
 }
 
-// BrokenFiles lists BrokenAgents, and the files here whose agents name or refer to schemas that are not there.
+// BrokenFiles lists BrokenAgents, and all agents that name or refer to schemas that are not there.
 func (a *Catalog) BrokenFiles(ctx context.Context) []agent.BrokenFile {
 	broken, check := a.BrokenAgents(), checkSchemas(ctx, a.cfg.Schemas)
-	for _, f := range a.folders.all() {
-		if len(f.SchemaNames()) == 0 {
+	all, _ := a.Views("") // none while they are not known
+	for _, v := range all {
+		if len(v.SchemaNames()) == 0 {
 			continue
 		}
-		err, ok := errors.AsType[*fault.Fault](check(f.Blueprint))
+		err, ok := errors.AsType[*fault.Fault](check(v.Blueprint))
 		if ok && (err.Kind == fault.NotFound || err.Kind == fault.Invalid) { // else it is not known now
-			broken = append(broken, agent.BrokenFile{Name: f.Name, Path: f.Path, Status: agent.Broken,
-				Reason: err.Reason()})
+			broken = append(broken, agent.BrokenFile{Name: v.Name, Path: v.Path, Status: agent.Broken,
+				Reason: err.Reason(), RunnerID: v.RunnerID})
 		}
 	}
 	return broken
@@ -74,7 +75,8 @@ func (a *Catalog) InputSchema(ctx context.Context, name string) (*schema.Schema,
 	if err != nil {
 		return nil, err
 	}
-	return k.InputSchema(ctx, run.Start, a.cfg.Schemas.Embed)
+	s, err := k.InputSchema(ctx, run.Start, a.cfg.Schemas.Embed)
+	return s, k.SchemaError(err)
 }
 
 // UsingSchema lists the agents that name or refer to a schema, also those that another coordinator has just stored.

@@ -2,9 +2,11 @@ package agents
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"ao/shared/agent"
+	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
 	"ao/shared/strictjson"
@@ -92,6 +94,16 @@ func (k *Resolved) QueueOf(w runnerapi.RoutingKey, asked ...run.Demands) string 
 		return w.TaskQueue()
 	}
 	return k.queue
+}
+
+// SchemaError returns what a caller of the agent is told about a fault of the agent's own schemas. Only its owner can
+// mend it.
+func (k *Resolved) SchemaError(err error) error {
+	f, ok := errors.AsType[*fault.Fault](err)
+	if !ok || f.Kind != fault.Invalid && f.Kind != fault.NotFound {
+		return err
+	}
+	return fault.Newf(fault.Conflict, "Agent %q is broken: %s", k.Name, f.Reason()).With("agent_name", k.Name)
 }
 
 // Hash identifies what runs of the agent carry, as agent.Blueprint.Hash does: its definition while it is active.

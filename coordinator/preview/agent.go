@@ -68,9 +68,15 @@ func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, erro
 	if err != nil {
 		return AgentPreview{}, err
 	}
+	refused := func(err error) (AgentPreview, error) {
+		if req.AgentName != "" {
+			err = k.SchemaError(err)
+		}
+		return AgentPreview{}, err
+	}
 	s, err := k.InputSchema(ctx, run.Start, p.Embed)
 	if err != nil {
-		return AgentPreview{}, err
+		return refused(err)
 	}
 	parameters := req.Parameters
 	if len(parameters) == 0 || string(parameters) == "null" {
@@ -90,7 +96,7 @@ func (p *Previewer) Preview(ctx context.Context, raw []byte) (AgentPreview, erro
 		}
 		out.SystemPrompt, err = p.systemPrompt(ctx, k.Blueprint)
 		if err != nil {
-			return AgentPreview{}, err
+			return refused(err)
 		}
 	}
 	for _, c := range p.Runners(k.RoutingKey(k.MergedDemands(run.Demands{})), k.Model) {

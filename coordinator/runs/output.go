@@ -44,7 +44,7 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 	if name != "" {
 		s, err := p.schema(ctx, name)
 		if err != nil && o.Source == run.SourceBlueprint {
-			return nil, fault.Of(err).With("agent_name", a.Name)
+			return nil, a.SchemaError(err)
 		} else if err != nil {
 			return nil, err
 		}
@@ -55,8 +55,12 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 	if err == nil {
 		_, err = schema.Compile(o.Schema)
 	}
-	if err != nil {
-		return nil, agent.InvalidSchema("output_schema", err)
+	err = agent.InvalidSchema("output_schema", err)
+	switch {
+	case err != nil && o.Source == run.SourceBlueprint:
+		return nil, a.SchemaError(err)
+	case err != nil:
+		return nil, err
 	}
 	o.Strict = p.limits.WholeOnly
 	for i := len(opts) - 1; i >= 0; i-- { // the first wins, so it is applied last

@@ -151,7 +151,7 @@ func (d *planBuilder) callbacks(context.Context) error {
 func (d *planBuilder) parameters(ctx context.Context) error {
 	s, err := d.agent.InputSchema(ctx, d.req.Type, d.by.embed)
 	if err != nil {
-		return err
+		return d.agent.SchemaError(err)
 	}
 	d.schemaRaw = s.Raw()
 	if err := d.by.TooLarge(&run.Input{Parameters: d.req.Parameters}); err != nil {

@@ -51,6 +51,10 @@ func (st *Store) checkOfAPI(name, instead string) error {
 
 // read returns the schema of a file.
 func (st *Store) read(name, path string) (Schema, error) {
+	if _, err := os.Lstat(path); err != nil { // it was there, unless the folder cannot be read: see fileOf
+		return Schema{}, fault.Newf(fault.Unavailable, "Schema %q cannot be looked up, AO_SCHEMAS_DIR cannot be read: "+
+			"%s", name, fault.Describe(err)).With("output_schema_name", name)
+	}
 	s, err := st.parse(name, path)
 	if err != nil {
 		return s, fault.Newf(fault.Unavailable, "Schema %q cannot be used, its file in AO_SCHEMAS_DIR is broken: %s; "+
@@ -92,14 +96,16 @@ func (st *Store) files(ctx context.Context) (good []Schema, broken []agent.Broke
 			Reason: fault.Describe(err)}}
 	}
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok {
+		ext := filepath.Ext(e.Name())
+		if !strings.EqualFold(ext, ".json") {
 			continue
 		}
-		path := filepath.Join(st.Dir, e.Name())
+		name, path := strings.TrimSuffix(e.Name(), ext), filepath.Join(st.Dir, e.Name())
 		s, err := st.parse(name, path)
 		if bad := agent.CheckName("name", name); bad != nil {
 			err = bad
+		} else if ext != ".json" {
+			err = errors.New("its name must end in .json, in lower case")
 		} else if err == nil {
 			err = st.checkRefs(ctx, s)
 		}

@@ -1,6 +1,7 @@
 package serve_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -150,6 +151,56 @@ func TestADeletedSchemaIsReferredToByNothing(t *testing.T) {
 	}
 }
 
+// TestAgentsThatReferToNothing: also an agent of a runner or of the API is broken while a schema of it is not there.
+// Its callers are told about the agent, not about a member that they did not send.
+func TestAgentsThatReferToNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "level.json")
+	if err := os.WriteFile(file, []byte(`{"type":"string"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(c *serve.Config) { c.Coordinator.SchemasDir = dir })
+	takes, gives := echo("takes"), echo("gives")
+	takes.ParametersSchema = json.RawMessage(`{"properties":{"a":{"$ref":"schema:later"}}}`)
+	gives.OutputSchema = json.RawMessage(`{"items":{"$ref":"schema:later"}}`)
+	w := s.work(func(run.Queued) run.Outcome { return done(`{}`) }, takes, gives)
+	s.post("/agents", `{"name":"named","output_schema_name":"level"}`).want(201)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	const later = `refers to nothing: there is no schema of the name 'later'`
+	broken := s.get("/agents?status=broken").body
+	for name, tt := range map[string]struct{ runner, input, want string }{
+		"takes": {w.id, `"parameters":{"a":1}`, `parameters_schema is not a valid JSON Schema: Schema validation ` +
+			`error at $.properties.a['$ref']: 'schema:later' ` + later},
+		"gives": {w.id, `"parameters":{}`, `output_schema is not a valid JSON Schema: Schema validation error at ` +
+			`$.items['$ref']: 'schema:later' ` + later},
+		"named": {"", `"prompt":"x"`, `Output schema 'level' not found`},
+	} {
+		row := `{"name":"` + name + `","path":"","status":"broken","error":"` + tt.want + `"`
+		if tt.runner != "" {
+			row += `,"runner_id":"` + tt.runner + `"`
+		}
+		if !strings.Contains(broken, row+"}") {
+			t.Errorf("%s lacks %s", broken, row)
+		}
+		s.finds("agents", health.Fail, "agent "+name+" (")
+		for _, path := range []string{"/runs", "/runs/validate"} {
+			literal(t, s.post(path, `{"agent_name":"`+name+`",`+tt.input+`}`), 409, `{"error":"conflict","message":`+
+				`"Agent \"`+name+`\" is broken: `+tt.want+`","agent_name":"`+name+`"}`)
+		}
+	}
+	if g := s.post("/agents/preview", `{"agent_name":"takes","parameters":{}}`); g.status != 409 ||
+		strings.Contains(g.body, `"field"`) {
+		t.Errorf("%d %s", g.status, g.body)
+	}
+	s.post("/schemas", `{"name":"later","schema":{}}`).want(201)
+	s.post("/schemas", `{"name":"level","schema":{}}`).want(201)
+	literal(t, s.get("/agents?status=broken"), 200, `{"agents":[]}`)
+	s.post("/runs/validate", `{"agent_name":"takes","parameters":{"a":1}}`).want(200)
+}
+
 // TestSchemaFiles: a folder's files are named schemas, as they are now. What is wrong with one is its owner's matter.
 func TestSchemaFiles(t *testing.T) {
 	t.Parallel()
@@ -197,6 +248,7 @@ func TestSchemaFiles(t *testing.T) {
 	write("ping.json", `{"$ref":"schema:pong"}`)
 	write("pong.json", `{"$ref":"schema:ping"}`)
 	write("a b.json", `{}`)
+	write("UP.JSON", `{}`)
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "out.json")); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +256,7 @@ func TestSchemaFiles(t *testing.T) {
 		"mine": "is not readable as JSON",
 		"ping": "schemas that refer to each other in a circle: pong → ping → pong",
 		"a b":  "use 1 to 60 letters",
-		"out":  "a link leads out of the folder",
+		"out":  "a link leads out of the folder; put",
 	} {
 		s.finds("schemas", health.Fail, fmt.Sprintf("schema %s (%s) cannot be used: ", name,
 			filepath.Join(dir, name+".json")))
@@ -213,6 +265,8 @@ func TestSchemaFiles(t *testing.T) {
 			t.Errorf("%s is not in the list as broken: %s", name, g.body)
 		}
 	}
+	s.finds("schemas", health.Fail, "schema UP ("+filepath.Join(dir, "UP.JSON")+") cannot be used: its name must end "+
+		"in .json")
 	for _, more := range []string{`,"output_schema_name":"mine"`, `,"output_schema":{"items":{"$ref":"schema:mine"}}`,
 		`,"output_schema_name":"out"`} {
 		if g := validate(more); g.status != 503 || !strings.Contains(g.body, "is broken: ") ||
@@ -228,6 +282,11 @@ func TestSchemaFiles(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	validate("").want(503)
+	for _, more := range []string{"", `,"output_schema_name":"of_api"`} {
+		if g := validate(more); g.status != 503 || !strings.Contains(g.body, "AO_SCHEMAS_DIR cannot be read: ") ||
+			strings.Contains(g.body, "broken") || strings.Contains(g.body, dir) {
+			t.Errorf("without its folder: %d %s", g.status, g.body)
+		}
+	}
 	s.finds("schemas", health.Fail, filepath.Base(dir))
 }

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// ErrLinkOut refuses a link out of a folder of agents.
-var ErrLinkOut = errors.New("a link leads out of the folder of agents; put the file itself there")
+// ErrLinkOut refuses a link out of a folder.
+var ErrLinkOut = errors.New("a link leads out of the folder; put the file itself there")
 
 // ReadFile reads a regular file of a folder of agents, of at most so many bytes. Links are followed within the folder
 // alone. So nobody who can write to it makes this process show what only this process may read.

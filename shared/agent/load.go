@@ -23,14 +23,15 @@ type File struct {
 	Path string
 }
 
-// BrokenFile is a definition that could not be read: the name by its path, and the reason.
+// BrokenFile is a definition that cannot be used, and the reason. Its file may have no name that could be read: then
+// that is the path's.
 type BrokenFile struct {
 	Name   string `json:"name"`
-	Path   string `json:"path"`
+	Path   string `json:"path"`   // empty: a definition that came over the API or from a runner needs a schema
 	Status string `json:"status"` // always broken
 	Reason string `json:"error"`
 
-	RunnerID string `json:"runner_id,omitempty"` // in a runner's folder: the runner
+	RunnerID string `json:"runner_id,omitempty"` // of a runner's agent, or in its folder: the runner
 }
 
 // UnusedFile is a file whose copy was edited: changes of it have no effect.

@@ -388,12 +388,14 @@ func (d *Doctor) checkAgents(ctx context.Context) (all []health.Result) {
 		if len(all) == maxNamed {
 			return append(all, health.Failed("agents", "'ao agents --status broken' lists them all", "and more"))
 		}
-		where := b.Path
+		where, advice := b.Path, "fix the file: it is read again when it changes"
+		if b.Path == "" {
+			where, advice = "a definition", "change the agent, or create the schema that it names"
+		}
 		if b.RunnerID != "" {
 			where += " of " + b.RunnerID
 		}
-		all = append(all, health.Failed("agents", "fix the file: it is read again when it changes",
-			"agent %s (%s) is broken: %s", b.Name, where, b.Reason))
+		all = append(all, health.Failed("agents", advice, "agent %s (%s) is broken: %s", b.Name, where, b.Reason))
 	}
 	if len(all) == 0 {
 		list, _ := d.Agents.Agents("")

@@ -134,10 +134,10 @@ type shownAgent struct {
 	agent.Blueprint
 	UnusedFile *agent.UnusedFile `json:"unused_file"`
 
-	error string // what is wrong with its file; empty: nothing
+	error string // what is wrong with it; empty: nothing
 }
 
-// brokenReason returns what is wrong with an agent's file; empty: nothing, or the caller may not know.
+// brokenReason returns what is wrong with an agent; empty: nothing, or the caller may not know.
 func brokenReason(ctx context.Context, a *app, name string) string {
 	p, err := a.once.List(ctx, "agents", url.Values{"status": {agent.Broken}}, "agents")
 	if err != nil {
@@ -146,6 +146,9 @@ func brokenReason(ctx context.Context, a *app, name string) string {
 	for _, doc := range p.Items {
 		var b agent.BrokenFile
 		if json.Unmarshal(doc, &b) == nil && b.Name == name {
+			if b.Path == "" {
+				return b.Reason
+			}
 			return b.Reason + " (" + b.Path + ")"
 		}
 	}
