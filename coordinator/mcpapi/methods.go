@@ -125,13 +125,49 @@ func requestError(body []byte) string {
 		return fmt.Sprintf("What is not arguments of a tool may have %d bytes; send less in _meta and the other "+
 			"members", maxOverhead)
 	}
-	type message struct {
-		Version string `json:"jsonrpc"`
-		Method  string `json:"method"`
+	var all []json.RawMessage
+	if several(body) {
+		_ = json.Unmarshal(body, &all) // it is valid
+	} else {
+		all = append(all, body)
 	}
-	one, all := message{}, []message{}
-	if json.Unmarshal(body, &one) != nil && (json.Unmarshal(body, &all) != nil || len(all) == 0) {
-		return `The body must be a JSON-RPC message such as {"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	if len(all) == 0 {
+		return noMessage
+	}
+	for _, one := range all {
+		if why := messageError(one); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+const noMessage = `The body must be a JSON-RPC message such as {"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+
+// messageError returns why a value is no JSON-RPC message; empty: it is one.
+func messageError(raw json.RawMessage) string {
+	var m struct {
+		message
+		Version string `json:"jsonrpc"`
+	}
+	members, err := strictjson.Members(raw)
+	if err != nil || json.Unmarshal(raw, &m) != nil {
+		return noMessage
+	}
+	seen := map[string]bool{}
+	for _, member := range members {
+		key := strings.ToLower(member.Key) // encoding/json takes any case
+		if seen[key] {
+			return fmt.Sprintf("%.80s appears twice in a message", member.Key)
+		}
+		seen[key] = true
+	}
+	id, isRequest := string(m.ID), m.Method != ""
+	switch {
+	case m.Version != "2.0":
+		return `jsonrpc must be "2.0"`
+	case id != "" && !strings.ContainsAny(id[:1], `"-0123456789`) && (isRequest || id != "null"):
+		return "id must be a string or a number"
 	}
 	return ""
 }

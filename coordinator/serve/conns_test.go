@@ -234,6 +234,7 @@ func TestAccessIsCheckedBeforeTheBodyIsRead(t *testing.T) {
 func TestMCPRefusesInJSON(t *testing.T) {
 	t.Parallel()
 	s := start(t)
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	for _, tt := range []struct {
 		name, body string
 		headers    []string
@@ -242,8 +243,8 @@ func TestMCPRefusesInJSON(t *testing.T) {
 		{"no JSON", "{", nil, 400},
 		{"no body", "", nil, 400},
 		{"no message", "[]", nil, 400},
-		{"another type", `{}`, []string{"Content-Type: text/plain"}, 415},
-		{"takes no streams", `{}`, []string{"Accept: application/json"}, 400},
+		{"another type", ping, []string{"Content-Type: text/plain"}, 415},
+		{"takes no streams", ping, []string{"Accept: application/json"}, 400},
 	} {
 		headers := map[string]string{"Content-Type": "application/json",
 			"Accept": "application/json, text/event-stream"}

@@ -153,6 +153,8 @@ func TestMCPObjectsAsStrings(t *testing.T) {
 func TestMCPUnreadable(t *testing.T) {
 	t.Parallel()
 	s := start(t)
+	const no2 = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"jsonrpc must be \"2.0\""}}`
+	const noID = `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"id must be a string or a number"}}`
 	for body, want := range map[string]string{
 		`{`: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The body is not JSON: it ends too early"}}`,
 		`{a:1}`: `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"The body is not JSON: unexpected 'a' ` +
@@ -169,6 +171,17 @@ func TestMCPUnreadable(t *testing.T) {
 			`be a JSON-RPC message such as {`,
 		`{"jsonrpc":5,"id":1,"method":"ping"}`: `"message":"The body must ` +
 			`be a JSON-RPC message such as {`,
+		`null`:   `"id":null,"error":{"code":-32600,"message":"The body must be a JSON-RPC message such as {`,
+		`[null]`: `"id":null,"error":{"code":-32600,"message":"The body must be a JSON-RPC message such as {`,
+		`{"jsonrpc":"2.0","id":{},"method":"ping"}`:       noID,
+		`{"jsonrpc":"2.0","id":[],"method":"tools/list"}`: noID,
+		`{"jsonrpc":"2.0","id":true,"method":"none"}`:     noID,
+		`{"jsonrpc":"2.0","id":null,"method":"ping"}`:     noID,
+		`[{"jsonrpc":"2.0","id":{},"method":"ping"}]`:     noID,
+		`{"jsonrpc":"1.0","id":1,"method":"ping"}`:        no2,
+		`{"id":1,"method":"ping"}`:                        no2,
+		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`: `"code":-32600,"message":"id appears twice`,
+		`{"jsonrpc":"2.0","id":1,"ID":2,"method":"ping"}`: `"code":-32600,"message":"ID appears twice`,
 	} {
 		g := s.rpc(body)
 		if !strings.Contains(g.body, want) || strings.Contains(g.body, "unmarshal") ||
