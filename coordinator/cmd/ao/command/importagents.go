@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -28,7 +29,7 @@ func agentImportCommand(a *app) *cobra.Command {
 		Args:    exactlyOne("a folder of agents"),
 		Example: "  ao agents import config/agents --dry-run\n  ao agents import config/agents/web-researcher",
 	}
-	c.Flags().BoolVar(&dry, "dry-run", false, "create nothing; with --json, print the definitions")
+	c.Flags().BoolVar(&dry, "dry-run", false, "create nothing, only check; with --json, print the definitions")
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
@@ -37,11 +38,14 @@ func agentImportCommand(a *app) *cobra.Command {
 		if err != nil {
 			return usageError{err}
 		}
-		failed := 0
+		failed, store := 0, createAgent
+		if dry {
+			store = newDryRun()
+		}
 		for _, one := range all {
-			if one.Err == nil && !dry {
-				one.Err = createAgent(ctx, a, one.Definition)
-				if _, refused := connection.Refusal(one.Err); one.Err != nil && !refused {
+			if one.Err == nil {
+				one.Err = store(ctx, a, one)
+				if reason := connection.Reason(one.Err); reason != "" {
 					return one.Err
 				}
 			}
@@ -61,8 +65,46 @@ func agentImportCommand(a *app) *cobra.Command {
 	return c
 }
 
-func createAgent(ctx context.Context, a *app, definition agent.Blueprint) error {
-	body, err := strictjson.Encode(definition)
+// newDryRun returns a function that checks an agent as createAgent would. Without a coordinator it compares only the
+// names of the import.
+func newDryRun() func(context.Context, *app, importer.Agent) error {
+	folders, alone := map[string]string{}, false
+	return func(ctx context.Context, a *app, one importer.Agent) error {
+		name := one.Definition.Name
+		if first, taken := folders[name]; taken {
+			return fmt.Errorf("the name %q is that of %s, too", name, first)
+		}
+		folders[name] = one.Folder
+		if alone {
+			return nil
+		}
+		err := checkNew(ctx, a, one.Definition)
+		if connection.Reason(err) != "" {
+			alone = true
+			a.note("without a coordinator, names and schemas that it has are not checked")
+			return nil
+		}
+		return err
+	}
+}
+
+// checkNew asks the coordinator whether it would create an agent.
+func checkNew(ctx context.Context, a *app, definition agent.Blueprint) error {
+	_, err := a.once.Read(ctx, nil, "agents", definition.Name)
+	if refused, ok := connection.Refusal(err); err == nil {
+		return fmt.Errorf("agent %q exists already", definition.Name)
+	} else if !ok || refused.Status != http.StatusNotFound {
+		return err
+	}
+	body, err := strictjson.Encode(map[string]any{"definition": definition})
+	if err == nil {
+		_, err = a.once.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents", "preview"}, Body: body})
+	}
+	return err
+}
+
+func createAgent(ctx context.Context, a *app, one importer.Agent) error {
+	body, err := strictjson.Encode(one.Definition)
 	if err == nil {
 		_, err = a.once.Do(ctx, client.Call{Method: http.MethodPost, Path: []string{"agents"}, Body: body})
 	}
@@ -85,7 +127,7 @@ func reportImport(a *app, one importer.Agent, dry bool) error {
 	case one.Err != nil:
 		p := a.problem("", one.Err)
 		row.Error, row.Name = p.doc, ""
-		lines = append([]string{one.Folder + ": not imported: " + p.lines[0]}, p.lines[1:]...)
+		lines = append([]string{screen.Line(one.Folder) + ": not imported: " + p.lines[0]}, p.lines[1:]...)
 	case dry:
 		row.Definition = &one.Definition
 		lines[0] = row.Name + ": can be imported"
@@ -94,7 +136,7 @@ func reportImport(a *app, one importer.Agent, dry bool) error {
 		return a.printJSON(row)
 	}
 	if len(one.LeftOut) > 0 {
-		lines = append(lines, "  left out: "+strings.Join(one.LeftOut, ", "))
+		lines = append(lines, "  left out: "+screen.Line(strings.Join(one.LeftOut, ", ")))
 	}
 	return a.print(screen.Text(strings.Join(lines, "\n")), "\n")
 }

@@ -132,6 +132,12 @@ func TestImportAFolderOfAgents(t *testing.T) {
 		out != "b: imported\n  left out: hooks\n" {
 		t.Errorf("one agent: %d %s%s", code, out, errs)
 	}
+	odd := folders(t, map[string]string{
+		"b\nd: can be imported\x1b/agent.json": `{"name":"b","x\ny":1,"output_schema":[]}`})
+	if out, _, code := ao(t, "http://127.0.0.1:1", "", "agents", "import", odd, "--dry-run"); code != exitFailed ||
+		strings.Count(out, "\n") != 2 || !strings.Contains(out, `/b\nd: can be imported\x1b: not imported: `) {
+		t.Errorf("what a folder is called begins no line: %d %q", code, out)
+	}
 	for where, want := range map[string]string{
 		filepath.Join(dir, "notes"): "neither it nor a folder in it has an agent.json",
 		"/nowhere":                  "no such file or directory",
@@ -143,5 +149,41 @@ func TestImportAFolderOfAgents(t *testing.T) {
 	}
 	if out, _, code := ao(t, "http://127.0.0.1:1", "", "agents", "import", dir); code != exitUnreachable || out != "" {
 		t.Errorf("without a coordinator: %d %s", code, out)
+	}
+}
+
+// TestADryImportChecksAsAnImportDoes: names that are taken, and what the coordinator refuses in a definition.
+func TestADryImportChecksAsAnImportDoes(t *testing.T) {
+	dir := folders(t, map[string]string{"a/agent.json": `{"name":"a"}`, "b/agent.json": `{"name":"a"}`,
+		"c/agent.json": `{"name":"c"}`,
+		"d/agent.json": `{"name":"d","output_schema":{"items":{"$ref":"schema:gone"}}}`})
+	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+		raw, _ := io.ReadAll(req.Body)
+		w.Header().Set("Content-Type", "application/json")
+		answer, code := `{"name":"c"}`, 200
+		switch at := req.Method + " " + req.URL.Path; {
+		case at == "GET /agents/c":
+		case req.Method == http.MethodGet:
+			answer, code = `{"error":"not_found","message":"There is no agent"}`, 404
+		case at != "POST /agents/preview":
+			t.Errorf("unexpected %s", at)
+		case strings.HasPrefix(string(raw), `{"definition":{"name":"d"`):
+			answer, code = `{"error":"InvalidSchema","message":"no schema gone"}`, 400
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, answer)
+	})
+	out, errs, code := ao(t, url, "", "agents", "import", dir, "--dry-run")
+	want := strings.ReplaceAll(`a: can be imported
+DIR/b: not imported: the name "a" is that of DIR/a, too
+DIR/c: not imported: agent "c" exists already
+DIR/d: not imported: no schema gone (InvalidSchema)
+`, "DIR", dir)
+	if out != want || code != exitFailed {
+		t.Errorf("%d %s\n%swant\n%s", code, errs, out, want)
+	}
+	out, errs, code = ao(t, "http://127.0.0.1:1", "", "agents", "import", filepath.Join(dir, "c"), "--dry-run")
+	if code != 0 || out != "c: can be imported\n" || !strings.Contains(errs, "without a coordinator") {
+		t.Errorf("alone: %d %s%s", code, out, errs)
 	}
 }
