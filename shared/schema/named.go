@@ -133,7 +133,11 @@ func (e *embedding) into(root json.RawMessage) json.RawMessage {
 	}
 	definitions, _ := strictjson.Members(members[at].Value)
 	for _, name := range e.names {
-		definitions = append(definitions, strictjson.Member{Key: namedPrefix + name,
+		key := namedPrefix + name // found by its $id, so another one does as well
+		for slices.ContainsFunc(definitions, func(m strictjson.Member) bool { return m.Key == key }) {
+			key += "_"
+		}
+		definitions = append(definitions, strictjson.Member{Key: key,
 			Value: identified(namedPrefix+name, e.texts[name])})
 	}
 	members[at].Value = strictjson.Object(definitions)
