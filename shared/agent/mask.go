@@ -12,8 +12,8 @@ import (
 // masked replaces a hidden value.
 var masked = json.RawMessage(`"` + mask + `"`)
 
-// Masked returns the agent for who may see it and not the secrets of its MCP servers. These are the values below env
-// and headers, and what looks like a secret elsewhere.
+// Masked returns the agent for who may see it and not the secrets of its MCP servers. These are the values below env,
+// headers and the like, and what looks like a secret elsewhere.
 func (b Blueprint) Masked() Blueprint {
 	if len(b.MCPServers) > 0 {
 		b.MCPServers = eachMember(b.MCPServers, func(_ string, server json.RawMessage) json.RawMessage {
@@ -23,10 +23,13 @@ func (b Blueprint) Masked() Blueprint {
 	return b
 }
 
-// maskMember hides the values of env and headers, at any depth of a server's definition.
+// holders are the members whose values are hidden, in lower case and without '_'.
+var holders = map[string]bool{"env": true, "environment": true, "environmentvariables": true, "headers": true}
+
+// maskMember hides the values of env, headers and the like, at any depth of a server's definition.
 func maskMember(name string, value json.RawMessage) json.RawMessage {
 	switch {
-	case strings.EqualFold(name, "env"), strings.EqualFold(name, "headers"):
+	case holders[strings.ToLower(strings.ReplaceAll(name, "_", ""))]:
 		return eachMember(value, func(string, json.RawMessage) json.RawMessage { return masked })
 	case secretName(name):
 		return maskSecret(value)

@@ -19,6 +19,9 @@ func TestMasked(t *testing.T) {
 			`{"env":{"command":"x"},"headers":{"url":"y","env":{}}}`},
 		{`{"a":{"ENV":{"A":{"deep":"s"}},"Headers":["s"],"env":"s"}}`,
 			`{"a":{"ENV":{"A":"••••"},"Headers":"••••","env":"••••"}}`},
+		{`{"a":{"environment":{"A":"s"},"Environment_Variables":{"B":"s"},"environmentVariables":{"C":"s"}}}`,
+			`{"a":{"environment":{"A":"••••"},"Environment_Variables":{"B":"••••"},` +
+				`"environmentVariables":{"C":"••••"}}}`},
 		{`{"a":{"transport":{"headers":{"A":"s"},"kind":"http"}}}`,
 			`{"a":{"transport":{"headers":{"A":"••••"},"kind":"http"}}}`},
 		{`{"a":{"args":["-a", 1.50],"hops":[{"env":{"A":"s"}},[{"Headers":{"B":"s"},"n":1}]]}}`,
