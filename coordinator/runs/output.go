@@ -44,7 +44,7 @@ func (p *Planner) output(ctx context.Context, req *run.Request, a *agents.Resolv
 	if name != "" {
 		s, err := p.schema(ctx, name)
 		if err != nil && o.Source == run.SourceBlueprint {
-			return nil, a.SchemaError(err)
+			return nil, fault.Of(err).With("agent_name", a.Name)
 		} else if err != nil {
 			return nil, err
 		}

@@ -214,7 +214,7 @@ func TestReasonNamesSignals(t *testing.T) {
 		{"echo gone >&2; kill -9 $$", `gone, {"exit_code":137,"signal":"SIGKILL"}`},
 		{"exit 143", `Process exited with code 143 (128 + 15, SIGTERM), {"exit_code":143,"signal":"SIGTERM"}`},
 		{"exit 129", `Process exited with code 129 (128 + 1, SIGHUP), {"exit_code":129}`}, // git of a wrong usage
-		{"kill -1 $$", `Process was killed by signal 1 (SIGHUP), {"exit_code":129,"signal":"SIGHUP"}`},
+		{"kill -10 $$", `Process was killed by signal 10 (SIGUSR1), {"exit_code":138,"signal":"SIGUSR1"}`},
 		{"exit 255", `Process exited with code 255, {"exit_code":255}`},
 		{"exit 128", `Process exited with code 128, {"exit_code":128}`},
 		{"exit 3", `Process exited with code 3, {"exit_code":3}`},
