@@ -32,7 +32,7 @@ func (b bench) replay(ctx context.Context, fsync string) {
 	records := try.Must(bus.Open(nc, bus.Config{Log: warnLogger()}))
 	try.Check(records.Setup(ctx))
 	start := time.Now()
-	writeHistory(ctx, records, b.history, anyKey)
+	writeHistory(ctx, records, b.history)
 	state := try.Must(records.State(ctx))
 	fmt.Printf("history of %d runs: %d records, %.0f MiB, written in %.1f s\n", b.history, state.Msgs,
 		float64(state.Bytes)/(1<<20), time.Since(start).Seconds())
@@ -45,7 +45,7 @@ func (b bench) replay(ctx context.Context, fsync string) {
 	var slowest time.Duration // from append to projection, while the checkpoint is written
 	for start = time.Now(); whole.LastSnapshot().Seq == 0 && time.Since(start) < time.Minute; {
 		at := time.Now()
-		try.Check(whole.Await(ctx, try.Must(records.AppendBatch(ctx, endedRuns(1, anyKey)...))))
+		try.Check(whole.Await(ctx, try.Must(records.AppendBatch(ctx, endedRuns(1)...))))
 		slowest = max(slowest, time.Since(at))
 	}
 	s := whole.LastSnapshot()
@@ -105,28 +105,23 @@ func heap() int64 {
 }
 
 // writeHistory writes a history of ended runs, about 333 runs per write.
-func writeHistory(ctx context.Context, b *bus.Bus, runs int, key keyFunc) {
+func writeHistory(ctx context.Context, b *bus.Bus, runs int) {
 	const write = 333
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
 	for left := runs; left > 0; left -= write {
 		g.Go(func() error {
-			_, err := b.AppendBatch(ctx, endedRuns(min(left, write), key)...)
+			_, err := b.AppendBatch(ctx, endedRuns(min(left, write))...)
 			return err
 		})
 	}
 	try.Check(g.Wait())
 }
 
-// keyFunc returns the key of an attempt.
-type keyFunc func(run string, attempt int) string
-
-// anyKey is enough for a projection without a deployment's secret.
-func anyKey(string, int) string { return strings.Repeat("0", 32) }
-
 // endedRuns returns the records of completed runs, each with its own session.
-func endedRuns(runs int, keyOf keyFunc) (all []bus.Entry) {
+func endedRuns(runs int) (all []bus.Entry) {
 	now := time.Now().UTC()
+	key := strings.Repeat("0", 32) // of all attempts: the projection knows no deployment's secret
 	parameters := json.RawMessage(`{"text":"` + strings.Repeat("x", 200) + `"}`)
 	for range runs {
 		spec := run.Spec{
@@ -137,7 +132,7 @@ func endedRuns(runs int, keyOf keyFunc) (all []bus.Entry) {
 				Blueprint: json.RawMessage(
 					`{"name":"noop","type":"procedural","command":"./noop","status":"active"}`)},
 		}
-		part, key := subject.Partition(spec.SessionID), keyOf(spec.ID, 1)
+		part := subject.Partition(spec.SessionID)
 		queued, _ := run.Queued{V: run.Version, Attempt: 1, Key: key, Spec: spec}.Encode()
 		claimed, _ := json.Marshal(run.Claim{V: run.Version, SessionID: spec.SessionID,
 			RunnerID: "rnr_0123456789abcdef01234567", Instance: key, Nonce: key, Attempt: 1, At: now})

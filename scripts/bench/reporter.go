@@ -8,13 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
-	"ao/coordinator/record"
 	"ao/coordinator/serve"
-	"ao/nats/bus"
-	"ao/nats/subject"
 	"ao/scripts/try"
 	"ao/shared/config"
 	"ao/shared/executor"
@@ -28,10 +24,7 @@ import (
 //	AO_BENCH_HOLD     its runs do not end
 //	AO_BENCH_SLOTS    its slots
 //	AO_BENCH_WORKER   a name that is unique among workers
-//	AO_BENCH_TAGS     its tags, comma-separated
-//	AO_BENCH_DATA     folder of the coordinator's snapshots
 //	AO_BENCH_<NAME>   the coordinator's setting NAME, such as AO_BENCH_RUN_LEASE
-//	AO_BENCH_HISTORY  number of ended runs that role history writes
 
 // reporter reports each run to the parent process in 16 bytes: the number "at" of its parameters, and when it started.
 // Both are in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
@@ -102,28 +95,12 @@ func projectDir() string {
 	return ""
 }
 
-func workerTags() []string {
-	return strings.FieldsFunc(os.Getenv("AO_BENCH_TAGS"), func(r rune) bool { return r == ',' })
-}
-
 // coordinatorConfig returns the default configuration, with settings from AO_BENCH_<NAME>.
 func coordinatorConfig() (cfg serve.Config) {
 	try.Check(config.Parse(config.Program{Name: "bench"}, nil, func(name string) (string, bool) {
 		return os.LookupEnv("AO_BENCH_" + name)
 	}, cfg.Settings()...))
 	cfg.HTTPAddr, cfg.Log = os.Getenv("AO_BENCH_HTTP"), warnLogger()
-	cfg.NATS = serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS"), DataDir: os.Getenv("AO_BENCH_DATA")}
+	cfg.NATS = serve.NATSConfig{URL: os.Getenv("AO_BENCH_NATS")}
 	return cfg
-}
-
-// historyRole writes ended runs before a coordinator is started, and exits.
-func historyRole(ctx context.Context) {
-	n := try.Must(strconv.Atoi(os.Getenv("AO_BENCH_HISTORY")))
-	nc := try.Must(bus.Connect(ctx, os.Getenv("AO_BENCH_NATS"), "history", warnLogger()))
-	defer nc.Close()
-	b := try.Must(bus.Open(nc, bus.Config{Log: warnLogger()}))
-	try.Check(b.Setup(ctx))
-	keys := record.NewKeys()
-	try.Check(keys.Read(ctx, b.Bucket(subject.Secrets)))
-	writeHistory(ctx, b, n, keys.Of)
 }

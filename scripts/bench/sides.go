@@ -45,7 +45,6 @@ var roles = map[string]func(context.Context){
 	"ours-coordinator": ourCoordinator,
 	"ours-worker":      ourWorker,
 	"one":              oneRole,
-	"history":          historyRole,
 }
 
 // slots is the number of slots on both sides.
@@ -139,7 +138,7 @@ func oneRole(ctx context.Context) {
 // runWorker runs a worker on a bus.
 func runWorker(ctx context.Context, b *bus.Bus) error {
 	cfg := worker.Config{
-		Bus: b, Log: warnLogger(), ProjectDir: projectDir(), Tags: workerTags(),
+		Bus: b, Log: warnLogger(), ProjectDir: projectDir(),
 		Profile: profile.Profile{Name: "bench", Type: run.Procedural, Command: "ao-procedural-exec",
 			MaxConcurrentRuns: slotCount()},
 	}

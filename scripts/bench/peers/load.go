@@ -76,13 +76,12 @@ func (b *bench) measureAnswered(ctx context.Context, s *system) (float64, error)
 // burst is the result of a burst: rates of accepted and completed jobs, and the cost of a job.
 type burst struct {
 	accepted, completed float64
-	jobs                int
 	cpu                 map[string]time.Duration // per job, by kind of process
 }
 
 func (b *bench) measureBurst(ctx context.Context, s *system) (burst, error) {
 	base := s.started()
-	before, _ := usage(s.procs)
+	before := usage(s.procs)
 	mine := ownCPU()
 	begin := time.Now()
 	n, took, err := b.submit(ctx, s.accept, b.producers, b.jobs, b.length)
@@ -96,9 +95,9 @@ func (b *bench) measureBurst(ctx context.Context, s *system) (burst, error) {
 		return burst{}, fmt.Errorf("no job was accepted in %s", b.length)
 	}
 	all := time.Since(begin)
-	after, _ := usage(s.procs)
+	after := usage(s.procs)
 	s.takeDelays()
-	r := burst{accepted: float64(n) / took.Seconds(), completed: float64(n) / all.Seconds(), jobs: n,
+	r := burst{accepted: float64(n) / took.Seconds(), completed: float64(n) / all.Seconds(),
 		cpu: map[string]time.Duration{"producers": (ownCPU() - mine) / time.Duration(n)}}
 	for kind, c := range after {
 		r.cpu[kind] = (c - before[kind]) / time.Duration(n)

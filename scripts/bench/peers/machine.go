@@ -63,8 +63,7 @@ func (b *bench) machine() string {
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, name := range []string{"github.com/hibiken/asynq", "github.com/redis/go-redis/v9",
-			"github.com/riverqueue/river", "github.com/jackc/pgx/v5", "github.com/choria-io/asyncjobs",
-			"github.com/nats-io/nats.go"} {
+			"github.com/riverqueue/river", "github.com/jackc/pgx/v5", "github.com/nats-io/nats.go"} {
 			if i := slices.IndexFunc(info.Deps, func(m *debug.Module) bool { return m.Path == name }); i >= 0 {
 				versions = append(versions, strings.TrimPrefix(name, "github.com/")+" "+info.Deps[i].Version)
 			}

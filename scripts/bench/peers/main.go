@@ -1,9 +1,8 @@
-// Command peers compares this system with others that do the same work. They are asynq on Redis, River on PostgreSQL,
-// asyncjobs and a plain work queue on JetStream, and the floor of scripts/bench. It starts and stops all servers
-// itself, on 127.0.0.1 in temporary folders, and prints Markdown tables.
+// Command peers compares this system with others that do the same work: asynq on Redis and River on PostgreSQL. The
+// floor of scripts/bench is beside them. It starts and stops all servers itself, on 127.0.0.1 in temporary folders, and
+// prints Markdown tables.
 //
 //	scripts/bench/peers/run                    # no-op jobs beside the peers; recovery of a killed worker's job
-//	scripts/bench/peers/run -growth            # our costs as it grows
 //	scripts/bench/peers/run -systems ours,river -seconds 10 -rounds 3
 //
 // It is a separate module outside go.work, so that the product does not depend on its peers. Our system and the floor
@@ -19,8 +18,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -60,8 +57,6 @@ type bench struct {
 	low       float64
 	share     float64
 	patience  time.Duration // how long to wait for a killed worker's job
-	fill      time.Duration // how long to fill a queue
-	fsync     string        // of our system, in the growth parts
 }
 
 func command(ctx context.Context, args []string, out, log io.Writer) (err error) {
@@ -81,16 +76,7 @@ func command(ctx context.Context, args []string, out, log io.Writer) (err error)
 	flags.DurationVar(&b.patience, "patience", 180*time.Second, "how long a killed worker's job is waited for")
 	only := flags.String("only", "jobs,recovery", "which parts, a comma list")
 	systems := flags.String("systems", "", "which systems, a comma list of the beginnings of their names; default "+
-		"all: floor,ours,asynq,river,asyncjobs,jetstream")
-	growth := flags.Bool("growth", false, "measure instead what ours costs as it grows: -parts")
-	parts := flags.String("parts", "queued,queues,workers,payload,history", "with -growth: which parts, a comma list")
-	flags.DurationVar(&b.fill, "fill", 200*time.Second, "with -growth: how long a queue is filled at most")
-	flags.StringVar(&b.fsync, "fsync", "always", "with -growth: AO_NATS_SYNC of the parts queues, workers and payload")
-	queued := flags.String("queued", "1000,100000,1000000", "with -growth: lengths of the queue")
-	queues := flags.String("queues", "1,10,100", "with -growth: numbers of queues")
-	workers := flags.String("workers", "1,4,16,64", "with -growth: numbers of worker processes")
-	payloads := flags.String("payloads", "256,4096,65536,262144,1048576", "with -growth: bytes of a run's parameters")
-	history := flags.String("history", "0,1000000", "with -growth: ended runs in the history")
+		"all: floor,ours,asynq,river")
 	flags.StringVar(&b.program, "program", "", "scripts/bench, built before; default: it is built")
 	check(flags.Parse(args))
 	if flags.NArg() > 0 {
@@ -102,11 +88,6 @@ func command(ctx context.Context, args []string, out, log io.Writer) (err error)
 		if n <= 0 {
 			return fmt.Errorf("-%s must be more than 0", name)
 		}
-	}
-	if *growth {
-		todo := must(b.growthParts(splitList(*parts), map[string]string{"queued": *queued, "queues": *queues,
-			"workers": *workers, "payload": *payloads, "history": *history}))
-		return b.runInTempDir(ctx, todo)
 	}
 	var todo []func(context.Context) error
 	for _, part := range splitList(*only) {
@@ -177,18 +158,6 @@ func scriptsDir() (string, error) {
 
 func splitList(list string) []string {
 	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-func parseInts(list string) (all []int, err error) {
-	for _, w := range splitList(list) {
-		n, err := strconv.Atoi(w)
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("%q: use numbers such as 1,10,100", list)
-		}
-		all = append(all, n)
-	}
-	slices.Sort(all)
-	return all, nil
 }
 
 func (b *bench) logf(format string, args ...any) {

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -27,11 +25,10 @@ func launchOurs(ctx context.Context, b *bench, p plan) (*system, error) {
 
 // endpoints are the addresses of such a pipeline.
 type endpoints struct {
-	name  string // ours or floor
-	nats  string // URL
-	base  string // of the HTTP API
-	debug string // of the coordinator
-	env   []string
+	name string // ours or floor
+	nats string // URL
+	base string // of the HTTP API
+	env  []string
 }
 
 func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, error) {
@@ -40,9 +37,6 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 		at := must(b.nats(ctx, s, p))
 		at.name = name
 		s.at = at
-		if p.before != nil {
-			check(p.before(s))
-		}
 		must(b.coordinator(s))
 		slots := strconv.Itoa(max(p.slots/max(p.workers, 1), 1))
 		s.worker = func(worker string, env ...string) (*proc, error) {
@@ -69,11 +63,11 @@ func pipeline(ctx context.Context, b *bench, p plan, name string) (*system, erro
 // nats starts a NATS server with the plan's sync setting.
 func (b *bench) nats(ctx context.Context, s *system, p plan) (_ *endpoints, err error) {
 	defer caught(&err)
-	var ports [3]string
+	var ports [2]string
 	for i := range ports {
 		ports[i] = must(freeAddr())
 	}
-	at := &endpoints{nats: "nats://" + ports[0], base: "http://" + ports[1], debug: ports[2]}
+	at := &endpoints{nats: "nats://" + ports[0], base: "http://" + ports[1]}
 	at.env = append([]string{"AO_BENCH_DIR=" + s.dir, "AO_BENCH_HTTP=" + ports[1], "AO_BENCH_NATS=" +
 		at.nats, "AO_BENCH_SYNC=" + p.sync()}, p.env...)
 	must(s.startProcess(child{kind: "servers", name: "nats", path: b.program,
@@ -91,8 +85,8 @@ func (b *bench) nats(ctx context.Context, s *system, p plan) (_ *endpoints, err 
 }
 
 func (b *bench) coordinator(s *system) (*proc, error) {
-	env := append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE="+s.at.name+"-coordinator", "AO_BENCH_DEBUG="+
-		s.at.debug)
+	env := append(s.at.env[:len(s.at.env):len(s.at.env)], "AO_BENCH_ROLE="+s.at.name+"-coordinator",
+		"AO_BENCH_DEBUG=127.0.0.1:0")
 	return s.startProcess(child{kind: "servers", name: "coordinator", path: b.program, env: env,
 		log: s.logFile("coordinator")})
 }
@@ -147,17 +141,4 @@ func getRun(ctx context.Context, base, id string) (runState, error) {
 		err = json.Unmarshal([]byte(text), &r)
 	}
 	return r, err
-}
-
-// diskUsage returns the size of a folder in bytes.
-func diskUsage(dir string) (n int64) {
-	filepath.WalkDir(dir, func(_ string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
-				n += info.Size()
-			}
-		}
-		return nil
-	})
-	return n
 }

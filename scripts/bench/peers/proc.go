@@ -106,8 +106,8 @@ func (p *proc) ready(ctx context.Context) error {
 	}
 }
 
-// usage returns CPU time and memory of processes and their descendants, by kind.
-func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64) {
+// usage returns the CPU time of processes and their descendants, by kind.
+func usage(procs []*proc) map[string]time.Duration {
 	type entry struct {
 		parent int
 		cpu    time.Duration
@@ -137,32 +137,16 @@ func usage(procs []*proc) (cpu map[string]time.Duration, memory map[string]int64
 	for _, p := range procs {
 		kind[p.cmd.Process.Pid] = p.kind
 	}
-	cpu, memory = map[string]time.Duration{}, map[string]int64{}
+	cpu := map[string]time.Duration{}
 	for pid, e := range all {
 		for up, depth := pid, 0; up > 1 && depth < 8; up, depth = all[up].parent, depth+1 {
 			if k := kind[up]; k != "" {
 				cpu[k] += e.cpu
-				memory[k] += residentMemory(pid)
 				break
 			}
 		}
 	}
-	return cpu, memory
-}
-
-// residentMemory returns the private memory of a process in bytes.
-func residentMemory(pid int) int64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
-			n, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			return n << 10
-		}
-	}
-	return 0
+	return cpu
 }
 
 // ownCPU returns the CPU time of this process, the producer.

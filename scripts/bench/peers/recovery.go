@@ -41,12 +41,6 @@ func lossCases() []lossCase {
 	riverIn := func(set string) plan {
 		return plan{contender: contender{name: "river", fsync: true, needs: postgres, launch: launchRiver("on", set)}}
 	}
-	jetstreamIn := func(env ...string) plan {
-		return plan{contender: contender{name: "jetstream", fsync: true, launch: launchJetstream}, env: env}
-	}
-	asyncjobsFor := func(most time.Duration) plan {
-		return plan{contender: contender{name: "asyncjobs", fsync: true, launch: launchAsyncjobs(most)}}
-	}
 	const again = "started again by another worker"
 	return []lossCase{
 		{name: "ours", rule: "no beat within the lease, 15 s", settled: "declared lost (failed)", plan: ours("")},
@@ -69,13 +63,6 @@ func lossCases() []lossCase {
 		{name: "river", settings: "JobTimeout and RescueStuckJobsAfter 10 s: no job may take longer",
 			rule: "running for 10 s, looked for every 30 s, which cannot be set", settled: again,
 			plan: riverIn(riverQuick), again: "worker-2"},
-		{name: "asyncjobs", rule: "not ended within MaxRunTime, 1 min", settled: again, plan: asyncjobsFor(time.Minute),
-			again: "worker-2"},
-		{name: "asyncjobs", settings: "MaxRunTime 10 s: no job may take longer", rule: "the same, 10 s", settled: again,
-			plan: asyncjobsFor(10 * time.Second), again: "worker-2"},
-		{name: "jetstream", rule: "not acked for 30 s", settled: again, plan: jetstreamIn(), again: "worker-2"},
-		{name: "jetstream", settings: "AckWait 2 s, in progress every 0.5 s", rule: "not heard of for 2 s",
-			settled: again, plan: jetstreamIn("AO_PEERS_ACK_WAIT=2s", "AO_PEERS_BEAT=500ms"), again: "worker-2"},
 	}
 }
 
@@ -190,7 +177,7 @@ func (b *bench) killWorker(ctx context.Context, l lossCase, s *system) (
 	if l.again != "" && !l.after {
 		check(s.addWorker(start, l.again))
 	}
-	s.removeWorker(victim, (*proc).kill)
+	s.removeWorker(victim)
 	begin := time.Now()
 	if l.after {
 		check(s.addWorker(start, l.again))

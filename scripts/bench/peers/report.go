@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -17,27 +16,10 @@ import (
 // The workers of all systems report each job on stdout in 16 bytes: when it was submitted (its number "at"), and when
 // it started. Both are in nanoseconds since 1970, little-endian. Two zeros first mean that the worker is ready.
 
-// job returns a job submitted at that time with a text of the given size, in pieces that fit command-line arguments.
+// job returns a job submitted at that time with a text of the given size.
 func job(at time.Time, text int) []byte {
-	b := fmt.Appendf(make([]byte, 0, text+text/piece*16+48), `{"at":%d,"text":"%s"`, at.UnixNano(),
-		filler(min(text, piece)))
-	for n := 1; n*piece < text; n++ {
-		b = fmt.Appendf(b, `,"text%d":"%s"`, n, filler(min(text-n*piece, piece)))
-	}
-	return append(b, '}')
-}
-
-const piece = 64 << 10
-
-var fillers sync.Map
-
-func filler(n int) string {
-	if v, ok := fillers.Load(n); ok {
-		return v.(string)
-	}
-	s := strings.Repeat("x", n)
-	fillers.Store(n, s)
-	return s
+	return append(strconv.AppendInt(append(make([]byte, 0, text+48), `{"at":`...), at.UnixNano(), 10),
+		`,"text":"`+strings.Repeat("x", text)+`"}`...)
 }
 
 func submittedAt(job []byte) int64 {

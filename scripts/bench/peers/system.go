@@ -30,11 +30,7 @@ type plan struct {
 	contender
 	slots int      // of all its workers together
 	hold  bool     // the first workers never end their jobs
-	idle  bool     // no worker is started yet
-	every string   // AO_NATS_SYNC, if it differs from the contender's fsync
 	env   []string // for its processes
-
-	before func(*system) error // of our system: called after the start of NATS, before the coordinator
 }
 
 // system is a running contender.
@@ -49,7 +45,7 @@ type system struct {
 	at     *endpoints                                      // of our system and the floor
 	closes []func()                                        // closes connections
 
-	before int // jobs started by removed workers
+	before int // jobs started by killed workers
 }
 
 // launchSystem starts servers with build, then workers.
@@ -72,9 +68,7 @@ func (s *system) start(ctx context.Context, p plan, build func(s *system) error)
 		env = []string{"AO_BENCH_HOLD=1", "AO_PEERS_HOLD=1"}
 	}
 	for i := range max(p.workers, 1) {
-		if !p.idle {
-			check(s.addWorker(ctx, fmt.Sprintf("worker-%d", i+1), env...))
-		}
+		check(s.addWorker(ctx, fmt.Sprintf("worker-%d", i+1), env...))
 	}
 	return nil
 }
@@ -89,9 +83,9 @@ func (s *system) addWorker(ctx context.Context, name string, env ...string) erro
 	return w.ready(ctx)
 }
 
-// removeWorker stops a worker.
-func (s *system) removeWorker(w *proc, how func(*proc)) {
-	how(w)
+// removeWorker kills a worker.
+func (s *system) removeWorker(w *proc) {
+	w.kill()
 	for i, p := range s.procs {
 		if p == w {
 			s.before += w.tally.started()
@@ -182,10 +176,8 @@ func (s *system) waitSettled(ctx context.Context, started int) error {
 
 // roles are the roles of child processes.
 var roles = map[string]func(context.Context) error{
-	"asyncjobs-worker": asyncjobsWorker,
-	"asynq-worker":     asynqWorker,
-	"river-worker":     riverWorker,
-	"jetstream-worker": jetstreamWorker,
+	"asynq-worker": asynqWorker,
+	"river-worker": riverWorker,
 }
 
 // startRole starts this program as a worker.
@@ -246,11 +238,6 @@ func contenders() []contender {
 			launch: launchRiver("on", riverUsual)},
 		{name: "river, tuned", settings: "fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections", durable: always,
 			fsync: true, needs: postgres, launch: launchRiver("on", riverTuned)},
-		{name: "asyncjobs", settings: "sync_interval: always", durable: always, fsync: true,
-			launch: launchAsyncjobs(time.Minute)},
-		{name: "asyncjobs, tuned", settings: "sync_interval: always; 8 worker processes", workers: 8, durable: always,
-			fsync: true, launch: launchAsyncjobs(time.Minute)},
-		{name: "jetstream", settings: "sync_interval: always", durable: always, fsync: true, launch: launchJetstream},
 
 		{name: "floor", settings: "sync every 2 min", durable: flushed, launch: launchFloor},
 		{name: "ours", settings: "AO_NATS_SYNC=2m", durable: flushed, launch: launchOurs},
@@ -261,10 +248,6 @@ func contenders() []contender {
 		{name: "river, tuned",
 			settings: "synchronous_commit=off; fetch cooldown 2 ms, poll 20 ms, 2000 slots, 64 connections",
 			durable:  "fsync within 0.6 s", needs: postgres, launch: launchRiver("off", riverTuned)},
-		{name: "asyncjobs", durable: flushed, usual: true, launch: launchAsyncjobs(time.Minute)},
-		{name: "asyncjobs, tuned", settings: "8 worker processes", workers: 8, durable: flushed,
-			launch: launchAsyncjobs(time.Minute)},
-		{name: "jetstream", durable: flushed, usual: true, launch: launchJetstream},
 	}
 }
 
@@ -293,8 +276,7 @@ func (b *bench) selectContenders(names []string) (all []contender, err error) {
 	}
 	for _, n := range names {
 		if !known[n] {
-			return nil, fmt.Errorf(
-				"-systems: there is no %q; there are floor, ours, asynq, river, asyncjobs, jetstream", n)
+			return nil, fmt.Errorf("-systems: there is no %q; there are floor, ours, asynq, river", n)
 		}
 	}
 	if len(all) == 0 {
@@ -315,10 +297,7 @@ func missingProgram(programs []string) error {
 
 // sync returns the plan's AO_NATS_SYNC.
 func (p plan) sync() string {
-	switch {
-	case p.every != "":
-		return p.every
-	case p.fsync:
+	if p.fsync {
 		return "always"
 	}
 	return "2m"
