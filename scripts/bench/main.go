@@ -4,9 +4,6 @@
 //	go run ./scripts/bench                # everything, about five minutes
 //	go run ./scripts/bench -only replay -history 1000000
 //	go run ./scripts/bench -only sync,spawn -seconds 5 -rounds 3
-//	go run ./scripts/bench -only apart -rounds 7 # one caller beside 99,000 waiting runs and webhooks that hang
-//	go run ./scripts/bench -only watch -rounds 7 # callers beside ten readers of a live list
-//	go run ./scripts/bench -only ui -fsync 2m # the dashboard in a browser; needs Chromium
 //	scripts/bench/against 073a48e -only sync,async -rounds 7 # also compared with another commit
 //
 // All traffic stays on 127.0.0.1. Data is in a temporary folder, which is removed.
@@ -57,8 +54,6 @@ func main() {
 	flag.IntVar(&b.prompt, "prompt", 0,
 		"bytes of random prose in each run's parameters for the heap figure; 0: the same 600 bytes in all")
 	flag.IntVar(&b.history, "history", 300_000, "ended runs in the history of part replay")
-	flag.IntVar(&b.uiRuns, "ui-runs", 100_000, "runs in the list of part ui")
-	flag.IntVar(&b.uiEvents, "ui-events", 100_000, "events of a run in part ui")
 	flag.StringVar(&b.profile, "profile", "", "folder for CPU profiles of our processes, at the last concurrency of "+
 		"part sync and in the last round of part async")
 	clients := flag.String("clients", "1,16,128", "concurrencies of part sync, comma-separated")
@@ -92,26 +87,25 @@ func main() {
 }
 
 type bench struct {
-	length           time.Duration
-	rounds           int
-	burst            int
-	kept             int
-	prompt           int
-	uiRuns, uiEvents int
-	history          int
-	profile          string
-	before           string
-	servers          int
-	one              bool
-	clients          []int
+	length  time.Duration
+	rounds  int
+	burst   int
+	kept    int
+	prompt  int
+	history int
+	profile string
+	before  string
+	servers int
+	one     bool
+	clients []int
 }
 
 func (b bench) part(ctx context.Context, part, fsync string) {
 	parts := map[string]func(context.Context, string){"sync": b.sync, "async": b.async, "spawn": b.spawn,
-		"heap": b.heap, "replay": b.replay, "apart": b.isolation, "watch": b.watch, "ui": b.ui}
+		"heap": b.heap, "replay": b.replay}
 	f, ok := parts[part]
 	if !ok {
-		try.Failf("no part %q; use sync, async, spawn, heap, replay, apart, watch, ui", part)
+		try.Failf("no part %q; use sync, async, spawn, heap, replay", part)
 	}
 	fmt.Printf("\n== %s, fsync %s\n", part, fsync)
 	f(ctx, fsync)

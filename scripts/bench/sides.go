@@ -154,9 +154,6 @@ func runWorker(ctx context.Context, b *bus.Bus) error {
 		if report != nil {
 			cfg.Executor = reportingNoop{report, os.Getenv("AO_BENCH_HOLD") != ""}
 		}
-		if os.Getenv("AO_BENCH_KIND") == "ui" {
-			cfg.Executor = eventSender{}
-		}
 		cfg.Agents = []agent.Blueprint{{Name: "noop", Type: run.Procedural, Command: "noop", Status: agent.Active}}
 	}
 	w, err := worker.New(cfg)
@@ -213,10 +210,10 @@ func (s *side) program(name string) string {
 
 // side is one running pipeline.
 type side struct {
-	url, base string
-	debug     map[string]string // by process: its debug address
-	dir       string
-	procs     []*proc // NATS (each server), coordinator, worker
+	url   string
+	debug map[string]string // by process: its debug address
+	dir   string
+	procs []*proc // NATS (each server), coordinator, worker
 }
 
 // layout describes the processes of a side.
@@ -227,7 +224,6 @@ type layout struct {
 	kind    string // "spawn": runs start programs
 	servers int    // NATS servers; 0: one
 	one     bool   // all in one process, as scripts/up does
-	env     []string
 }
 
 func (l layout) roles() []string {
@@ -246,15 +242,13 @@ func launch(ctx context.Context, l layout) *side {
 		}
 	}()
 	http := freePort()
-	s.base = "http://" + http
-	s.url = s.base + "/runs"
+	s.url = "http://" + http + "/runs"
 	var nats, routes []string
 	for range max(l.servers, 1) {
 		nats, routes = append(nats, "nats://"+freePort()), append(routes, freePort())
 	}
 	env := []string{"AO_BENCH_DIR=" + dir, "AO_BENCH_HTTP=" + http, "AO_BENCH_NATS=" + strings.Join(nats, ","),
 		"AO_BENCH_SYNC=" + l.fsync, "AO_BENCH_KIND=" + l.kind}
-	env = append(env, l.env...)
 	if l.servers > 1 {
 		env = append(env, "AO_BENCH_ROUTES="+strings.Join(routes, ","), "AO_BENCH_AO_NATS_REPLICAS="+
 			strconv.Itoa(l.servers))
