@@ -408,26 +408,3 @@ func TestNoGoroutineLeft(t *testing.T) {
 	}
 	natstest.Until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before+1 })
 }
-
-// BenchmarkNoop is the worker's own cost of a run: claim, nothing, end record.
-func BenchmarkNoop(b *testing.B) {
-	for _, slots := range []int{1, 16, 64} {
-		b.Run(fmt.Sprint(slots), func(b *testing.B) {
-			nb := natstest.Bus(b)
-			s := newFakeCoordinator(b, nb)
-			ready := make(chan struct{}, b.N)
-			for range b.N {
-				s.enqueue()
-			}
-			b.ResetTimer()
-			w := start(b, nb, func(context.Context, executor.Invocation, executor.Host) run.Outcome {
-				ready <- struct{}{}
-				return completed("1")
-			}, func(c *Config) { c.Profile.MaxConcurrentRuns = slots })
-			for range b.N {
-				<-ready
-			}
-			w.end(b)
-		})
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
-	"ao/shared/run"
 )
 
 // stream writes a story to a real stream, all of it at once.
@@ -116,21 +115,4 @@ func TestWritersDoNotDisturb(t *testing.T) {
 	if r := read1(t, b); kinds(r) != kindUnclaimed {
 		t.Errorf("without %s: %v", lost, r.Wrong)
 	}
-}
-
-// BenchmarkVerifier reads 300,000 records of 100,000 runs, each of a session of its own.
-func BenchmarkVerifier(b *testing.B) {
-	s := newStory(b)
-	for range 100_000 {
-		a := s.run(s.session())
-		a.spec.Input = &run.Input{Parameters: []byte(`{"prompt":"` + strings.Repeat("text ", 40) + `"}`)}
-		a.done()
-	}
-	b.ResetTimer()
-	for b.Loop() {
-		if r := s.close(0); !r.OK || r.Runs.Ended != 100_000 {
-			b.Fatal(r)
-		}
-	}
-	b.ReportMetric(float64(len(s.msgs)*b.N)/b.Elapsed().Seconds(), "records/s")
 }

@@ -1,7 +1,6 @@
 package projection
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -78,21 +77,4 @@ func TestBelowReleasesTheLock(t *testing.T) {
 		}
 	}
 	t.Error("nobody could write while the runs below a session were counted")
-}
-
-func BenchmarkBelow(b *testing.B) {
-	for _, n := range []int{100, 10_000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			j, top, _ := widely(b, n)
-			var longest time.Duration
-			done, wait := make(chan struct{}), sync.WaitGroup{}
-			wait.Go(func() { _, longest = j.writeUntil(done) })
-			for b.Loop() {
-				j.Below(top, 100)
-			}
-			close(done)
-			wait.Wait()
-			b.ReportMetric(float64(longest.Microseconds())/1000, "ms/wait")
-		})
-	}
 }

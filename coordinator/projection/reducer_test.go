@@ -493,17 +493,3 @@ func TestMemoryOfEndedRuns(t *testing.T) {
 	}
 	runtime.KeepAlive(f)
 }
-
-func BenchmarkApply(b *testing.B) {
-	records := plain(b, 10_000)
-	var f *reducer
-	i := len(records)
-	for b.Loop() {
-		if i == len(records) {
-			f, i = newReducer(nil), 0
-		}
-		f.apply(records[i])
-		i++
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
-}

@@ -248,23 +248,3 @@ func TestRejectKeepsTheMessageWithItsReason(t *testing.T) {
 		t.Errorf("got %+v, %v, want one message", st, err)
 	}
 }
-
-func BenchmarkPoller(bb *testing.B) {
-	for _, n := range []int64{1, 64} {
-		bb.Run(strconv.FormatInt(n, 10)+" slots", func(bb *testing.B) {
-			b := natstest.Proc(bb).Bus(bb)
-			queue(bb, b, taskQueue, 0, bb.N)
-			if err := b.EnsureTaskQueue(context.Background(), taskQueue, 1); err != nil {
-				bb.Fatal(err)
-			}
-			bb.ResetTimer()
-			s, stop := worker(bb, b, n, nil, taskQueue)
-			if !natstest.Poll(10*time.Minute, func() bool { return s.done.Load() >= int64(bb.N) }) {
-				bb.Fatalf("%d of %d runs were done", s.done.Load(), bb.N)
-			}
-			bb.StopTimer()
-			bb.ReportMetric(float64(bb.N)/bb.Elapsed().Seconds(), "runs/s")
-			stop()
-		})
-	}
-}

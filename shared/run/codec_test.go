@@ -120,32 +120,3 @@ func TestAResultThatIsNoJSONIsNotRead(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRecord(b *testing.B) {
-	q := full()
-	raw, _ := q.Encode()
-	b.Run("encode", func(b *testing.B) {
-		for b.Loop() {
-			q.Encode()
-		}
-	})
-	b.Run("encode plain", func(b *testing.B) { // as almost all are
-		q := full()
-		q.Agent, q.ProjectDir, q.Demands.Tags = "text-stats", "/srv/project", nil
-		for b.Loop() {
-			q.Encode()
-		}
-	})
-	b.Run("decode", func(b *testing.B) {
-		for b.Loop() {
-			DecodeQueued(raw, nil)
-		}
-	})
-	b.Run("request", func(b *testing.B) {
-		body := []byte(`{"agent_name":"noop","parameters":{"text":"` +
-			`xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"},"mode":"sync"}`)
-		for b.Loop() {
-			ReadRequest(body)
-		}
-	})
-}
