@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"flag"
 	"io"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"testing"
@@ -129,35 +128,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestTheSameSeedIsTheSamePlan(t *testing.T) {
-	s := stack{workers: make([]*process, 3), coordinators: make([]*process, 2), nats: make([]*process, 3)}
-	for _, all := range [][]*process{s.workers, s.coordinators, s.nats} {
-		for i := range all {
-			all[i] = &process{name: "x"}
-		}
-	}
-	faults := func(seed uint64) (all []fault) {
-		for g, v := range s.groups(&tracker{}) {
-			next := plan(seed, g, v)
-			for range 50 {
-				f := next()
-				all = append(all, f)
-				if f.target >= len(v.all) || f.after < v.minPause || f.duration < 0 || f.duration > v.maxDuration+
-					time.Millisecond {
-					t.Errorf("group %s: %+v", v.name, f)
-				}
-			}
-		}
-		return all
-	}
-	same := func(a, b fault) bool {
-		return a.after == b.after && a.kind.name == b.kind.name && a.target == b.target && a.duration == b.duration
-	}
-	if a, b, c := faults(1), faults(1), faults(2); !slices.EqualFunc(a, b, same) || slices.EqualFunc(a, c, same) {
-		t.Error("a plan is not a function of the seed")
-	}
-}
-
 // TestVerifierFindsViolations checks that forged violations are found.
 func TestVerifierFindsViolations(t *testing.T) {
 	attempt := func(n int) *trackedRun { return &trackedRun{run: "run_1", kind: "quick", attempts: n} }
@@ -203,27 +173,6 @@ func TestVerifierFindsViolations(t *testing.T) {
 	}
 	if b.observe(e, "failed", "b"); len(b.wrong) != 1 {
 		t.Error("an end that changed was not found")
-	}
-}
-
-func TestChildrenOfACallbackAreRead(t *testing.T) {
-	one := "<agent-callback session=\"ses_a\" status=\"completed\">\n## Child Result\n\nx\n</agent-callback>\n"
-	some := "<agent-callback type=\"aggregated\" count=\"2\">\n### Child: ses_a (status: completed)\n\nx\n---\n### " +
-		"Child: ses_b (status: failed)\n\ny\n</agent-callback>\n"
-	for prompt, want := range map[string][]string{one: {"ses_a"}, some: {"ses_a", "ses_b"},
-		"### Child: ses_a (status: completed)": nil} {
-		if got := childrenIn(prompt); !slices.Equal(got, want) {
-			t.Errorf("%q: got %v, want %v", prompt, got, want)
-		}
-	}
-}
-
-func TestTheLongestGap(t *testing.T) {
-	start := time.Unix(1000, 0)
-	at := []time.Time{start.Add(2 * time.Second), start.Add(9 * time.Second), start.Add(99 * time.Second)}
-	rand.Shuffle(len(at), func(i, j int) { at[i], at[j] = at[j], at[i] })
-	if got := longestGap(at, start, 10*time.Second); got != "7s" {
-		t.Errorf("got %s", got)
 	}
 }
 
