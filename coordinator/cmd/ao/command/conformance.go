@@ -36,7 +36,6 @@ func conformanceCommand(a *app) *cobra.Command {
 	cmd.Flags().StringArrayVar(&env, "env", nil, "name of an environment variable to pass on; repeatable")
 	cmd.Flags().StringVar(&config, "config", "", "executor_config of the invocation, a JSON object")
 	cmd.Flags().DurationVar(&c.Timeout, "timeout", 30*time.Second, "how long each answer may take")
-	cmd.Flags().DurationVar(&c.Grace, "grace", 5*time.Second, "how long it may take to exit after SIGTERM or shutdown")
 	cmd.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			return usagef("give the program after --, for example: ao conformance -- ./my-executor")

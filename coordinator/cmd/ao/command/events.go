@@ -14,7 +14,6 @@ import (
 
 func eventsCommand(a *app) *cobra.Command {
 	var follow bool
-	var after string
 	c := &cobra.Command{
 		Use: "events SESSION|RUN", Short: "Show the events of a session or a run; -f follows",
 		Args: exactlyOne("a run or a session"),
@@ -24,7 +23,6 @@ it ends, of a session until Ctrl-C. Lost connections are resumed without gaps.`,
 		ValidArgsFunction: completer{a}.runsOrSessions,
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "follow new events")
-	c.Flags().StringVar(&after, "after", "", "only events after this position (<runs>-<events>)")
 	c.RunE = a.withClient(func(ctx context.Context, args []string) error {
 		w := eventPrinter{app: a, session: args[0]}
 		path, err := apiPath(args[0])
@@ -38,7 +36,7 @@ it ends, of a session until Ctrl-C. Lost connections are resumed without gaps.`,
 			}
 			w.run, w.session = r.ID, r.SessionID
 		}
-		return w.watch(ctx, after, follow)
+		return w.watch(ctx, follow)
 	})
 	return c
 }
@@ -52,16 +50,16 @@ type eventPrinter struct {
 	err     error
 }
 
-func (w *eventPrinter) watch(ctx context.Context, after string, follow bool) error {
+func (w *eventPrinter) watch(ctx context.Context, follow bool) error {
 	if !follow {
-		for e, err := range w.app.once.ListEvents(ctx, w.session, after) {
+		for e, err := range w.app.once.ListEvents(ctx, w.session, "") {
 			if err != nil || w.event(e.Document) {
 				return cmp.Or(err, w.err)
 			}
 		}
 		return nil
 	}
-	for m, err := range w.app.client.Follow(ctx, w.session, after) {
+	for m, err := range w.app.client.Follow(ctx, w.session, "") {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return exitCode(exitInterrupted)
