@@ -12,6 +12,7 @@ import (
 	"ao/shared/share"
 	"ao/worker/gateway"
 	"ao/worker/process"
+	"ao/worker/program"
 )
 
 // New makes a Worker; Run runs it. The error is about the profile or its agents' folder. A broken agent is logged and
@@ -116,4 +117,22 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// keptSessions returns the processes that an executor keeps for further turns; an empty pool if it keeps none. changed
+// is called whenever the set of idle ones changes.
+func keptSessions(e Executor, changed func()) *program.Pool {
+	pool := program.NewPool(program.PoolConfig{})
+	if p, ok := e.(persistentExecutor); ok {
+		pool = p.Pool
+	}
+	pool.Watch(changed)
+	return pool
+}
+
+// endSessions ends the remaining processes when the worker shuts down.
+func endSessions(pool *program.Pool) {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	pool.Close(ctx)
 }

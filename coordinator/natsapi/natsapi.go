@@ -15,7 +15,9 @@ import (
 
 	"ao/coordinator/audit"
 	"ao/coordinator/budget"
+	"ao/coordinator/runs"
 	"ao/nats/subject"
+	"ao/shared/agent"
 	"ao/shared/fault"
 	"ao/shared/metric"
 	"ao/shared/strictjson"
@@ -283,4 +285,18 @@ type Config struct {
 
 	Metadata map[string]string // what others read of this coordinator in its service
 	Metrics  *metric.Registry  // nil: nothing is measured
+}
+
+// Runs starts and stops runs, and reports how they end.
+type Runs interface {
+	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
+	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)
+	Outcome(ctx context.Context, id string) (runs.Outcome, error)
+	StopRun(ctx context.Context, id string, tree bool) (runs.StoppedRun, error)
+}
+
+// Agents lists agents.
+type Agents interface {
+	Published(status string) (list any, err error)
+	BrokenFiles(ctx context.Context) []agent.BrokenFile
 }

@@ -195,3 +195,8 @@ func (t *Service) RequireDescendant(ctx context.Context, session, own string, it
 	}
 	return err
 }
+
+// New makes a Service.
+func New(n Needs) *Service {
+	return &Service{&Tokens{n.Started, n.Ready, n.Keys, n.History, n.Reads}, n}
+}

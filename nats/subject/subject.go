@@ -230,3 +230,16 @@ func TaskQueueOf(durable string) (queue string, ok bool) {
 // TaskQueueDurable returns the consumer of a task queue. Its separator '=' cannot be in a token, so names never
 // collide.
 func TaskQueueDurable(queue string) string { return "lane=" + strings.ReplaceAll(queue, ".", "=") }
+
+// QueuedOf is every queued record of a run, in any task queue and of any attempt.
+func QueuedOf(partition, run string) string {
+	return "ao.runs." + partition + ".queued.*.*.*." + run + ".*"
+}
+
+// RecordsOf is what workers wrote about a run, and the steps of its webhook.
+func RecordsOf(run string) string { return "ao.runs.*.*." + run + ".>" }
+
+// NotifiedOf is every step of a run's webhook.
+func NotifiedOf(partition, run string) string {
+	return "ao.runs." + partition + ".notified." + run + ".*"
+}

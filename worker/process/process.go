@@ -28,6 +28,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -375,3 +376,8 @@ func spawn(on *spawnPool, path string, argv []string, attr *syscall.ProcAttr, li
 		time.Sleep(pause)
 	}
 }
+
+var running atomic.Int64
+
+// Running returns how many programs of this process run now, without their child processes.
+func Running() int { return int(running.Load()) }

@@ -300,3 +300,9 @@ const (
 	// a payload was refused: room must be made
 	payloadsShort = control.Signal(1 << 18)
 )
+
+// Names for what a Coordinator embeds.
+type (
+	runsService     = runs.Service
+	sessionsService = sessions.Service
+)
