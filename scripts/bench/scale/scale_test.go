@@ -8,7 +8,6 @@ import (
 // TestCalibration: for one machine with two cores the simulation matches scripts/bench, in the best hour seen, within
 // 25%. Larger simulations rest on this.
 func TestCalibration(t *testing.T) {
-	t.Parallel()
 	for _, tt := range []struct {
 		commit  string
 		callers int
@@ -32,7 +31,6 @@ func TestCalibration(t *testing.T) {
 
 // TestLaws checks what must hold in any deployment.
 func TestLaws(t *testing.T) {
-	t.Parallel()
 	base := plan{Streams: 1, Coordinators: 2, Workers: 4, Slots: 64, Cores: 4, Commit: "cluster", Rate: 1000, Exec: 20,
 		Sessions: 10000, Seconds: 2, Seed: 7}
 	r := simulate(base)
