@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
@@ -72,8 +72,8 @@ func Submit(t testing.TB, c *parts.Coordinator, body, key string) runs.Accepted 
 }
 
 // Active waits until a run is as ok wants it.
-func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(projection.Active) bool) (
-	a projection.Active) {
+func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(state.Active) bool) (
+	a state.Active) {
 	t.Helper()
 	natstest.Until(t, id+" "+what, func() bool {
 		var there bool
@@ -83,20 +83,20 @@ func Active(t testing.TB, c *parts.Coordinator, id, what string, ok func(project
 	return a
 }
 
-func IsQueued(a projection.Active) bool { return a.QueuedSeq != 0 }
+func IsQueued(a state.Active) bool { return a.QueuedSeq != 0 }
 
 // Claim claims a queued run, as a worker does.
-func Claim(t testing.TB, c *parts.Coordinator, id string, r runnerapi.Runner) projection.Active {
+func Claim(t testing.TB, c *parts.Coordinator, id string, r runnerapi.Runner) state.Active {
 	t.Helper()
 	a := Active(t, c, id, "is queued", IsQueued)
 	Put(t, c.Bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
 		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id,
 			Attempt: a.Attempt, At: time.Now()})
-	return Active(t, c, id, "is claimed", func(a projection.Active) bool { return a.Claim != nil })
+	return Active(t, c, id, "is claimed", func(a state.Active) bool { return a.Claim != nil })
 }
 
 // Finish appends the end record of a claimed run.
-func Finish(t testing.TB, c *parts.Coordinator, a projection.Active) {
+func Finish(t testing.TB, c *parts.Coordinator, a state.Active) {
 	t.Helper()
 	Put(t, c.Bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed,

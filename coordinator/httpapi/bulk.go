@@ -102,7 +102,7 @@ func (a *bulkAPI) result(g *gin.Context, done runs.BulkResult, t audit.Targets, 
 }
 
 // manyRuns reads which runs a call is about. Errors are kept in q.
-func manyRuns(q *query) runs.Selection {
+func manyRuns(q *params) runs.Selection {
 	m := runs.Selection{Error: q.text("error"), Expect: expected(q)}
 	var err error
 	m.Filter, err = listingRuns(*q)
@@ -111,7 +111,7 @@ func manyRuns(q *query) runs.Selection {
 }
 
 // expected returns how many runs the caller has seen; nil: it does not say.
-func expected(q *query) *int {
+func expected(q *params) *int {
 	if !q.values.Has("expect") {
 		return nil
 	}
@@ -119,24 +119,24 @@ func expected(q *query) *int {
 }
 
 // readFilters reads a body with a list's filters and further members, like a query.
-func readFilters(raw []byte, filters []string, others ...string) (query, error) {
+func readFilters(raw []byte, filters []string, others ...string) (params, error) {
 	if err := strictjson.Check(raw); err != nil {
-		return query{}, err
+		return params{}, err
 	}
 	members, err := strictjson.Members(raw)
 	if err != nil {
-		return query{}, fault.New(fault.Invalid, "", "The body must be a JSON object with the filters of GET /runs")
+		return params{}, fault.New(fault.Invalid, "", "The body must be a JSON object with the filters of GET /runs")
 	}
 	known := slices.Concat(filters, others)
 	values, narrowed := url.Values{}, false
 	for _, m := range members {
 		if !slices.Contains(known, m.Key) {
-			return query{}, fault.Newf(fault.Invalid, "Unknown field %.80q; known are %s", m.Key,
+			return params{}, fault.Newf(fault.Invalid, "Unknown field %.80q; known are %s", m.Key,
 				strings.Join(known, ", ")).With("field", m.Key)
 		}
 		text, err := plainText(m)
 		if err != nil {
-			return query{}, err
+			return params{}, err
 		}
 		if string(m.Value) != "null" {
 			values.Set(m.Key, text)
@@ -144,9 +144,9 @@ func readFilters(raw []byte, filters []string, others ...string) (query, error) 
 		}
 	}
 	if !narrowed {
-		return query{}, fault.New(fault.Invalid, "", "Give at least one filter, or expect with the number of runs")
+		return params{}, fault.New(fault.Invalid, "", "Give at least one filter, or expect with the number of runs")
 	}
-	return query{values: values}, nil
+	return params{values: values}, nil
 }
 
 // plainText returns a member's value as a query would have it.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"ao/coordinator/budget"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/run"
 
 	"github.com/gin-gonic/gin"
@@ -43,7 +43,7 @@ const (
 func (a *runsAPI) export(g *gin.Context, q request, as export) (any, error) {
 	left := q.number("limit", exportRows, 1, exportRows)
 	q.values.Del("limit")
-	f, err := listingRuns(q.query)
+	f, err := listingRuns(q.params)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (a *runsAPI) export(g *gin.Context, q request, as export) (any, error) {
 }
 
 // rows writes a page.
-func (e export) rows(b *bytes.Buffer, p projection.Page) error {
+func (e export) rows(b *bytes.Buffer, p query.Page) error {
 	for _, r := range p.Runs {
 		if err := e.row(b, r); err != nil {
 			return err

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ao/coordinator/access"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/fault"
 	"ao/shared/run"
 
@@ -27,11 +27,11 @@ type half struct {
 
 type others Runs
 
-func (h *half) Runs(context.Context, projection.Query) (projection.Page, error) {
+func (h *half) Runs(context.Context, query.Query) (query.Page, error) {
 	if h.pages++; h.pages > 1 {
-		return projection.Page{}, fault.New(fault.Unavailable, "", "NATS is not reachable")
+		return query.Page{}, fault.New(fault.Unavailable, "", "NATS is not reachable")
 	}
-	return projection.Page{Runs: []run.Run{{ID: "run_1"}}, Next: "more"}, nil
+	return query.Page{Runs: []run.Run{{ID: "run_1"}}, Next: "more"}, nil
 }
 
 // TestIncompleteExport: what cannot be read to its end is cut off, so that nobody takes it for a whole file.
@@ -72,7 +72,7 @@ func TestExportsLeaveOthersTheirShare(t *testing.T) {
 		g, _ := gin.CreateTestContext(httptest.NewRecorder())
 		g.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/runs?format=csv", nil)
 		began := time.Now()
-		_, err := a.export(g, request{query: query{values: url.Values{}}}, exports[formatCSV])
+		_, err := a.export(g, request{params: params{values: url.Values{}}}, exports[formatCSV])
 		if f := fault.Of(err); f.Kind != fault.Unavailable || f.RetryAfter == 0 || time.Since(began) != placeTimeout {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}

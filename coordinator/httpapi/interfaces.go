@@ -10,7 +10,8 @@ import (
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
 	"ao/coordinator/preview"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/rejected"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -26,9 +27,9 @@ import (
 type Runs interface {
 	Submit(ctx context.Context, body []byte, scope, key string) (runs.Accepted, error)
 	Validate(ctx context.Context, body []byte) (runs.Validation, error)
-	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
-	Count(ctx context.Context, q projection.Query) (projection.Count, error)
-	Watch(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error
+	Runs(ctx context.Context, q query.Query) (query.Page, error)
+	Count(ctx context.Context, q query.Query) (query.Count, error)
+	Watch(ctx context.Context, q query.Query, after string, emit func(query.Item) error) error
 	Show(ctx context.Context, id string) (run.Run, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
 	Finish(ctx context.Context, a runs.Accepted) (o runs.Outcome, ended bool, err error)
@@ -52,15 +53,15 @@ type Bulk interface {
 
 // Callbacks lists callbacks and redelivers webhooks.
 type Callbacks interface {
-	Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
+	Callbacks(ctx context.Context, q query.Query) (query.CallbackPage, error)
 	Redeliver(ctx context.Context, id string) (run.Run, error)
 }
 
 // Sessions shows, stops and deletes sessions. It resolves session tokens and checks what a session may do with another.
 type Sessions interface {
-	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
+	Sessions(ctx context.Context, q query.Query) (query.SessionPage, error)
 	Session(ctx context.Context, id string) (run.Session, error)
-	Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error)
+	Tree(ctx context.Context, id string, limit int, cursor string) (query.TreePage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 	Detail(ctx context.Context, id string) (sessions.SessionDetail, error)
@@ -128,9 +129,9 @@ type Rejected interface {
 // History reads events of sessions, also live.
 type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
-	Active(id string) (projection.Active, bool)
+	Active(id string) (state.Active, bool)
 	Top(session string) string // of its tree
-	Stream(ctx context.Context, session, after string, emit func(projection.Item) error) error
+	Stream(ctx context.Context, session, after string, emit func(query.Item) error) error
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
 }
 

@@ -13,7 +13,7 @@ import (
 	insight "ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
 	"ao/coordinator/preview"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/rejected"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -88,8 +88,8 @@ type (
 var bodies = map[string]body{
 	"GET /":             {out: index{}},
 	"GET /openapi.json": {out: anything{}},
-	"GET /health":       {out: state{}},
-	"GET /ready":        {out: state{}},
+	"GET /health":       {out: condition{}},
+	"GET /ready":        {out: condition{}},
 	"GET /status":       {out: insight.Status{}},
 	"GET /doctor":       {out: health.Report{}},
 	"GET /audit":        {out: audit.Page{}},
@@ -108,8 +108,8 @@ var bodies = map[string]body{
 	"POST /runs": {in: run.Request{}, out: runs.Accepted{},
 		also: map[int]any{200: runs.Outcome{}, 202: either{runs.WaitTimeout{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/validate":      {in: run.Request{}, out: either{runs.Validation{}, report{}}},
-	"GET /runs":                {out: projection.Page{}, export: true},
-	"GET /runs/count":          {out: projection.Count{}},
+	"GET /runs":                {out: query.Page{}, export: true},
+	"GET /runs/count":          {out: query.Count{}},
 	"GET /runs/:id":            {out: run.Run{}},
 	"GET /runs/:id/definition": {out: runs.Definition{}},
 	"GET /runs/:id/explain":    {out: explain.Explanation{}},
@@ -123,17 +123,17 @@ var bodies = map[string]body{
 			200: runs.Outcome{}, 202: either{runs.WaitTimeout{}, runs.Accepted{}}}, stream: true},
 	"POST /runs/:id/stop": {in: stop{}, may: true, out: runs.StoppedRun{}},
 
-	"GET /sessions":                 {out: projection.SessionPage{}},
+	"GET /sessions":                 {out: query.SessionPage{}},
 	"GET /sessions/:id":             {out: sessions.SessionDetail{}},
 	"GET /sessions/:id/status":      {out: statusOf{}},
 	"GET /sessions/:id/result":      {out: shortResult{}, file: true},
 	"GET /sessions/:id/events":      {out: eventList{}, file: true},
 	"POST /sessions/:id/stop":       {in: sessions.Stop{}, may: true, out: sessions.SessionDetail{}},
 	"DELETE /sessions/:id":          {},
-	"GET /sessions/:id/tree":        {out: projection.TreePage{}},
+	"GET /sessions/:id/tree":        {out: query.TreePage{}},
 	"GET /sse/sessions":             {stream: true},
 	"GET /sse/runs":                 {stream: true},
-	"GET /callbacks":                {out: projection.CallbackPage{}},
+	"GET /callbacks":                {out: query.CallbackPage{}},
 	"POST /callbacks/redeliver":     {in: redeliverMany{}, more: asMembers(filters), out: runs.BulkResult{}},
 	"POST /callbacks/:id/redeliver": {out: run.Run{}},
 
@@ -204,31 +204,31 @@ var names = map[reflect.Type]string{
 	reflect.TypeFor[rejected.Message]():        "RejectedMessage",
 	reflect.TypeFor[webhook.Payload]():         "WebhookBody",
 
-	reflect.TypeFor[explain.Explanation]():     "Explanation",
-	reflect.TypeFor[explain.Obstacle]():        "Obstacle",
-	reflect.TypeFor[explain.Candidate]():       "Candidate",
-	reflect.TypeFor[explain.Step]():            "Step",
-	reflect.TypeFor[explain.Rejected]():        "RejectedAnswer",
-	reflect.TypeFor[insight.Status]():          "Status",
-	reflect.TypeFor[insight.QueueStatus]():     "Queue",
-	reflect.TypeFor[runs.StoppedRun]():         "StoppedRun",
-	reflect.TypeFor[sessions.SessionDetail]():  "SessionDetail",
-	reflect.TypeFor[shortResult]():             "ResultOrPart",
-	reflect.TypeFor[preview.AgentPreview]():    "AgentPreview",
-	reflect.TypeFor[preview.SchemaVerdict]():   "SchemaVerdict",
-	reflect.TypeFor[preview.AnswerVerdict]():   "AnswerVerdict",
-	reflect.TypeFor[projection.Page]():         "RunPage",
-	reflect.TypeFor[projection.SessionPage]():  "SessionPage",
-	reflect.TypeFor[projection.CallbackPage](): "CallbackPage",
-	reflect.TypeFor[audit.Page]():              "AuditPage",
-	reflect.TypeFor[rejected.Page]():           "RejectedPage",
-	reflect.TypeFor[runnerapi.Unable]():        "Unable",
-	reflect.TypeFor[agent.UnusedFile]():        "UnusedFile",
-	reflect.TypeFor[preview.Candidate]():       "AnswerCandidate",
+	reflect.TypeFor[explain.Explanation]():    "Explanation",
+	reflect.TypeFor[explain.Obstacle]():       "Obstacle",
+	reflect.TypeFor[explain.Candidate]():      "Candidate",
+	reflect.TypeFor[explain.Step]():           "Step",
+	reflect.TypeFor[explain.Rejected]():       "RejectedAnswer",
+	reflect.TypeFor[insight.Status]():         "Status",
+	reflect.TypeFor[insight.QueueStatus]():    "Queue",
+	reflect.TypeFor[runs.StoppedRun]():        "StoppedRun",
+	reflect.TypeFor[sessions.SessionDetail](): "SessionDetail",
+	reflect.TypeFor[shortResult]():            "ResultOrPart",
+	reflect.TypeFor[preview.AgentPreview]():   "AgentPreview",
+	reflect.TypeFor[preview.SchemaVerdict]():  "SchemaVerdict",
+	reflect.TypeFor[preview.AnswerVerdict]():  "AnswerVerdict",
+	reflect.TypeFor[query.Page]():             "RunPage",
+	reflect.TypeFor[query.SessionPage]():      "SessionPage",
+	reflect.TypeFor[query.CallbackPage]():     "CallbackPage",
+	reflect.TypeFor[audit.Page]():             "AuditPage",
+	reflect.TypeFor[rejected.Page]():          "RejectedPage",
+	reflect.TypeFor[runnerapi.Unable]():       "Unable",
+	reflect.TypeFor[agent.UnusedFile]():       "UnusedFile",
+	reflect.TypeFor[preview.Candidate]():      "AnswerCandidate",
 
-	reflect.TypeFor[projection.TreeSession](): "TreeSession",
-	reflect.TypeFor[projection.TreeRun]():     "TreeRun",
-	reflect.TypeFor[projection.TreeAttempt](): "TreeAttempt",
+	reflect.TypeFor[query.TreeSession](): "TreeSession",
+	reflect.TypeFor[query.TreeRun]():     "TreeRun",
+	reflect.TypeFor[query.TreeAttempt](): "TreeAttempt",
 }
 
 // alike are types that are described like a named one.

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 
 	"github.com/gin-gonic/gin"
 )
@@ -31,7 +31,7 @@ func (p positions) wrap(r route, h handler) handler {
 	}
 	return func(g *gin.Context) (any, error) {
 		if asked := g.Request.Header.Get(positionHeader); asked != "" {
-			seq, err := projection.ParsePosition(asked)
+			seq, err := query.ParsePosition(asked)
 			if err == nil {
 				err = p.of.WaitPosition(g.Request.Context(), seq)
 			}

@@ -13,8 +13,8 @@ import (
 	"ao/shared/strictjson"
 )
 
-// query has a request's parameters and the first error in them.
-type query struct {
+// params has a request's parameters and the first error in them.
+type params struct {
 	values url.Values
 	err    error
 }
@@ -23,38 +23,38 @@ type query struct {
 var cursorParams = []string{"cursor", "after"}
 
 // readQuery refuses parameters that are unknown, repeated or empty.
-func readQuery(raw string, known []string) (query, error) {
+func readQuery(raw string, known []string) (params, error) {
 	if raw == "" {
-		return query{}, nil
+		return params{}, nil
 	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return query{}, fault.New(fault.Invalid, "",
+		return params{}, fault.New(fault.Invalid, "",
 			"The query string is not readable; escape special characters with %XX")
 	}
 	for name, all := range values {
 		switch {
 		case !slices.Contains(known, name) && len(known) == 0:
-			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; this route knows none",
+			return params{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; this route knows none",
 				name).With("field", name)
 		case !slices.Contains(known, name):
-			return query{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; known are %s", name,
+			return params{}, fault.Newf(fault.Invalid, "Unknown query parameter %.80q; known are %s", name,
 				strings.Join(known, ", ")).With("field", name)
 		case len(all) > 1:
-			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is given %d times; give it once", name,
+			return params{}, fault.Newf(fault.Invalid, "Query parameter %q is given %d times; give it once", name,
 				len(all)).With("field", name)
 		case all[0] == "" && !slices.Contains(cursorParams, name):
-			return query{}, fault.Newf(fault.Invalid, "Query parameter %q is empty: give a value, or leave it out",
+			return params{}, fault.Newf(fault.Invalid, "Query parameter %q is empty: give a value, or leave it out",
 				name).With("field", name)
 		}
 	}
-	return query{values: values}, nil
+	return params{values: values}, nil
 }
 
-func (q *query) text(name string) string { return q.values.Get(name) }
+func (q *params) text(name string) string { return q.values.Get(name) }
 
 // number reads a whole number; def where it is missing.
-func (q *query) number(name string, def, least, most int) int {
+func (q *params) number(name string, def, least, most int) int {
 	s := q.values.Get(name)
 	if s == "" {
 		return def
@@ -68,7 +68,7 @@ func (q *query) number(name string, def, least, most int) int {
 }
 
 // list reads a comma list.
-func (q *query) list(name string) []string {
+func (q *params) list(name string) []string {
 	s := q.values.Get(name)
 	if s == "" {
 		return nil
@@ -77,7 +77,7 @@ func (q *query) list(name string) []string {
 }
 
 // flag reads true or false; false where it is missing.
-func (q *query) flag(name string) bool {
+func (q *params) flag(name string) bool {
 	switch s := q.values.Get(name); s {
 	case "", "false":
 		return false
@@ -90,7 +90,7 @@ func (q *query) flag(name string) bool {
 }
 
 // moment reads a time; zero where it is missing. An unescaped '+' has become a space.
-func (q *query) moment(name string) time.Time {
+func (q *params) moment(name string) time.Time {
 	s := q.values.Get(name)
 	if s == "" {
 		return time.Time{}
@@ -103,7 +103,7 @@ func (q *query) moment(name string) time.Time {
 }
 
 // check reads a parameter that f checks.
-func (q *query) check(name string, f func(string) error) string {
+func (q *params) check(name string, f func(string) error) string {
 	s := q.values.Get(name)
 	if s != "" && q.err == nil {
 		if err := f(s); err != nil {
@@ -113,7 +113,7 @@ func (q *query) check(name string, f func(string) error) string {
 	return s
 }
 
-func (q *query) fail(name, text string) {
+func (q *params) fail(name, text string) {
 	if q.err == nil {
 		q.err = fault.New(fault.Invalid, "", text).With("field", name)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/agent"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -57,7 +57,7 @@ func checkName(name string) error { return agent.CheckName("name", name) }
 
 // request is what a route reads of a request: its query, the id or name in its path, and its body.
 type request struct {
-	query
+	params
 	id   string
 	body []byte
 }
@@ -75,10 +75,10 @@ func deleteByID[N any](noun N, f func(N, context.Context, string) error) func(*g
 }
 
 // matching returns what a route does that answers with what a noun's f returns for the filters that read reads.
-func matching[N, T any](read func(query) (projection.Query, error), noun N,
-	f func(N, context.Context, projection.Query) (T, error)) func(*gin.Context, request) (any, error) {
+func matching[N, T any](read func(params) (query.Query, error), noun N,
+	f func(N, context.Context, query.Query) (T, error)) func(*gin.Context, request) (any, error) {
 	return func(g *gin.Context, q request) (any, error) {
-		filter, err := read(q.query)
+		filter, err := read(q.params)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (r route) handler(registries func() error, in *intake) handler {
 
 // read reads what the route needs. A body is read where the route has one, and refused where a change has none.
 func (r route) read(g *gin.Context, in *intake) (q request, err error) {
-	q.query, err = readQuery(g.Request.URL.RawQuery, r.Query)
+	q.params, err = readQuery(g.Request.URL.RawQuery, r.Query)
 	if err != nil {
 		return q, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"ao/coordinator/agents"
 	"ao/coordinator/audit"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/shared/agent"
 	"ao/shared/run"
@@ -141,8 +141,8 @@ func (a *runsAPI) validate(g *gin.Context, q request) (any, error) {
 }
 
 // listing reads the parameters of a list.
-func listing(q query) (projection.Query, error) {
-	f := projection.Query{
+func listing(q params) (query.Query, error) {
+	f := query.Query{
 		Statuses: q.list("status"), Session: q.check("session_id", run.CheckSessionID),
 		Parent:       q.check("parent_session_id", run.CheckSessionID),
 		CreatedAfter: q.moment("created_after"), Limit: q.number("limit", 0, 1, 1000), Cursor: q.text("cursor"),
@@ -152,7 +152,7 @@ func listing(q query) (projection.Query, error) {
 }
 
 // listingRuns reads the parameters of a list of runs.
-func listingRuns(q query) (projection.Query, error) {
+func listingRuns(q params) (query.Query, error) {
 	f, err := listing(q)
 	f.Runner, f.Roots = q.check("runner_id", runnerapi.CheckID), q.flag("roots")
 	f.RetryOf, f.Text = q.check("retry_of", run.CheckID), q.text("q")
@@ -169,7 +169,7 @@ func (a *runsAPI) list(g *gin.Context, q request) (any, error) {
 		q.fail("format", fmt.Sprintf("format must be %s, %s or %s, got %.40q", formatJSON, formatCSV, formatNDJSON,
 			format))
 	}
-	f, err := listingRuns(q.query)
+	f, err := listingRuns(q.params)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (a *runsAPI) definition(g *gin.Context, q request) (any, error) {
 }
 
 func (a *runsAPI) result(g *gin.Context, q request) (any, error) {
-	return shortened(&q.query, q.id+".result.json", func() (any, error) {
+	return shortened(&q.params, q.id+".result.json", func() (any, error) {
 		res, _, err := a.runs.Result(g.Request.Context(), q.id)
 		return res, err
 	})

@@ -26,18 +26,18 @@ func (a *serviceAPI) index(*gin.Context, request) (any, error) {
 	return index{"Agent Orchestrator", a.routes}, nil
 }
 
-type state struct {
+type condition struct {
 	Status  string   `json:"status"`
 	Refused []string `json:"refused,omitempty"` // what is refused now, and why
 }
 
-func (a *serviceAPI) health(*gin.Context, request) (any, error) { return state{Status: "ok"}, nil }
+func (a *serviceAPI) health(*gin.Context, request) (any, error) { return condition{Status: "ok"}, nil }
 
 func (a *serviceAPI) ready(*gin.Context, request) (any, error) {
 	if err := a.readiness(); err != nil {
 		return nil, err
 	}
-	return state{"ready", a.refused()}, nil
+	return condition{"ready", a.refused()}, nil
 }
 
 // openAPI answers GET /openapi.json.
@@ -74,7 +74,7 @@ func Starting(w http.ResponseWriter, r *http.Request, why *fault.Fault) {
 	h["Content-Security-Policy"] = apiPolicy
 	var b bytes.Buffer
 	if r.URL.Path == "/health" {
-		_ = encode(&b, state{Status: "ok"})
+		_ = encode(&b, condition{Status: "ok"})
 	} else {
 		h.Set("Retry-After", "1")
 		w.WriteHeader(why.Kind.Status())

@@ -21,7 +21,7 @@ func (a *sessionsAPI) status(g *gin.Context, q request) (any, error) {
 }
 
 func (a *sessionsAPI) result(g *gin.Context, q request) (any, error) {
-	return shortened(&q.query, q.id+".result.json", func() (any, error) {
+	return shortened(&q.params, q.id+".result.json", func() (any, error) {
 		res, _, err := a.sessions.SessionResult(g.Request.Context(), q.id)
 		return res, err
 	})
@@ -49,7 +49,7 @@ func (a *sessionsAPI) stop(g *gin.Context, q request) (any, error) {
 // events answers GET /sessions/{id}/events.
 func (a *sessionsAPI) events(g *gin.Context, q request) (any, error) {
 	limit := q.number("limit", 0, 1, 1000)
-	most, file := large(&q.query)
+	most, file := large(&q.params)
 	if q.err != nil {
 		return nil, q.err
 	}

@@ -38,12 +38,12 @@ type shortResult struct {
 }
 
 // large reads how much of a document is wanted.
-func large(q *query) (most int, download bool) {
+func large(q *params) (most int, download bool) {
 	return q.number("max_bytes", 0, 1, 1<<30), q.flag("download")
 }
 
 // shortened answers with a document, shortened or as a file where the caller asks so.
-func shortened(q *query, name string, read func() (any, error)) (any, error) {
+func shortened(q *params, name string, read func() (any, error)) (any, error) {
 	most, file := large(q)
 	if q.err != nil {
 		return nil, q.err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -98,10 +98,10 @@ func (a *streamsAPI) sessions(g *gin.Context, q request) (any, error) {
 	defer leave()
 	after := g.Request.Header.Get("Last-Event-ID")
 	return a.live(g, func(ctx context.Context, s *sse) error {
-		return a.history.Stream(ctx, session, after, func(i projection.Item) error {
+		return a.history.Stream(ctx, session, after, func(i query.Item) error {
 			defer budget.Sent(ctx)
 			data := i.Data
-			if i.Event == projection.ItemEvent {
+			if i.Event == query.ItemEvent {
 				var err error
 				data, err = shorten(data, most)
 				if err != nil {
@@ -115,7 +115,7 @@ func (a *streamsAPI) sessions(g *gin.Context, q request) (any, error) {
 
 // watch answers GET /sse/runs: the state of each matching run whenever it changed.
 func (a *streamsAPI) watch(g *gin.Context, q request) (any, error) {
-	f, err := listingRuns(q.query)
+	f, err := listingRuns(q.params)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (a *streamsAPI) watch(g *gin.Context, q request) (any, error) {
 	defer leave()
 	after := cmp.Or(g.Request.Header.Get("Last-Event-ID"), g.Request.Header.Get(positionHeader))
 	return a.live(g, func(ctx context.Context, s *sse) error {
-		return a.runs.Watch(ctx, f, after, func(i projection.Item) error {
+		return a.runs.Watch(ctx, f, after, func(i query.Item) error {
 			defer budget.Sent(ctx)
 			return s.send(i.ID, i.Event, i.Data)
 		})
@@ -186,7 +186,7 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 		if e.RunID != acc.RunID {
 			return nil
 		}
-		if err := s.send(id, projection.ItemEvent, e); err != nil {
+		if err := s.send(id, query.ItemEvent, e); err != nil {
 			return err
 		}
 		if e.Type == run.EventCompleted || e.Type == run.EventFailed || e.Type == run.EventStopped {
@@ -199,8 +199,8 @@ func (a *streamsAPI) follow(ctx context.Context, acc runs.Accepted, s *sse) erro
 	}
 	var err error
 	if active, ok := a.history.Active(acc.RunID); ok {
-		err = a.history.Stream(ctx, acc.SessionID, projection.PositionBefore(active.FirstSeq),
-			func(i projection.Item) error {
+		err = a.history.Stream(ctx, acc.SessionID, query.PositionBefore(active.FirstSeq),
+			func(i query.Item) error {
 				if e, ok := i.Data.(run.Event); ok {
 					return tell(i.ID, e)
 				}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
 	"ao/coordinator/sessions"
@@ -25,7 +26,7 @@ type Runs interface {
 // Sessions shows and stops sessions, and checks what a session may do with another.
 type Sessions interface {
 	Session(ctx context.Context, id string) (run.Session, error)
-	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
+	Sessions(ctx context.Context, q query.Query) (query.SessionPage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	StopSession(ctx context.Context, id string, how sessions.Stop) (sessions.SessionDetail, error)
 	RequireDescendant(ctx context.Context, session, own string, itself bool) error
@@ -48,6 +49,6 @@ type Schemas interface {
 // History follows the events of a run.
 type History interface {
 	Get(ctx context.Context, id string) (run.Run, error)
-	Active(id string) (projection.Active, bool)
-	Stream(ctx context.Context, session, after string, emit func(projection.Item) error) error
+	Active(id string) (state.Active, bool)
+	Stream(ctx context.Context, session, after string, emit func(query.Item) error) error
 }

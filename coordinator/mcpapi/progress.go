@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/budget"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/run"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -82,8 +82,8 @@ func (a *API) follow(ctx context.Context, session, id string, send func(string) 
 		return nil
 	}
 	last := "" // a run is also reported where only its times changed
-	return a.cfg.History.Stream(ctx, session, projection.PositionBefore(active.FirstSeq),
-		func(i projection.Item) error {
+	return a.cfg.History.Stream(ctx, session, query.PositionBefore(active.FirstSeq),
+		func(i query.Item) error {
 			defer budget.Sent(ctx)
 			switch v := i.Data.(type) {
 			case run.Event:

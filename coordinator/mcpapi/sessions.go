@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/coordinator/schemas"
 	"ao/coordinator/sessions"
@@ -188,7 +188,7 @@ func (a *API) sessions(x *call) (any, error) {
 			return nil, err
 		}
 	}
-	q := projection.Query{Agent: in.Agent, Parent: in.Parent, Limit: cmp.Or(in.Limit, 20), Cursor: in.Cursor}
+	q := query.Query{Agent: in.Agent, Parent: in.Parent, Limit: cmp.Or(in.Limit, 20), Cursor: in.Cursor}
 	if in.Status != "" {
 		q.Statuses = []string{in.Status}
 	}

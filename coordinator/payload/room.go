@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/health"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -30,7 +30,7 @@ type Room struct {
 	}
 	History interface {
 		StoredBytes() int64
-		StoredBy(caller, session string) projection.Stored
+		StoredBy(caller, session string) state.Stored
 		SameTree(a, b string) bool
 		NamesPayload(id, name string) bool
 		Holder(id string) (caller, session string, ok bool)

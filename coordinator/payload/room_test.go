@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -38,7 +38,7 @@ func (s *store) DropPayload(_ context.Context, name string) error {
 func (s *store) Holder(id string) (caller, session string, ok bool) {
 	return "me", "ses_" + id, id != "run_gone"
 }
-func (s *store) StoredBy(caller, session string) (n projection.Stored) {
+func (s *store) StoredBy(caller, session string) (n state.Stored) {
 	for of, bytes := range s.stored {
 		n.All += bytes
 		if of[0] == caller {

@@ -8,8 +8,8 @@ import (
 	"ao/shared/run"
 )
 
-// bodies caches the records of the newest and last ended runs, so that answers about them need no read.
-type bodies struct {
+// Bodies caches the records of the newest and last ended runs, so that answers about them need no read.
+type Bodies struct {
 	mu   sync.Mutex
 	most int
 	size int
@@ -22,10 +22,10 @@ type cached struct {
 	spec *run.Spec // as body decodes, or nil
 }
 
-func newBodies(most int) *bodies { return &bodies{most: most} }
+func newBodies(most int) *Bodies { return &Bodies{most: most} }
 
 // put adds the newest record of the stream and forgets the oldest ones. A large one is not cached.
-func (b *bodies) put(seq uint64, body []byte, spec *run.Spec) {
+func (b *Bodies) put(seq uint64, body []byte, spec *run.Spec) {
 	if len(body) > b.most/8 {
 		return
 	}
@@ -41,14 +41,14 @@ func (b *bodies) put(seq uint64, body []byte, spec *run.Spec) {
 	}
 }
 
-func (b *bodies) clear() {
+func (b *Bodies) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all, b.size = nil, 0
 }
 
-// get returns a record and its spec, nil where they are not cached.
-func (b *bodies) get(seq uint64) ([]byte, *run.Spec) {
+// Get returns a record and its spec, nil where they are not cached.
+func (b *Bodies) Get(seq uint64) ([]byte, *run.Spec) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i, ok := slices.BinarySearchFunc(b.all, seq, func(c cached, seq uint64) int { return cmp.Compare(c.seq, seq) })

@@ -16,7 +16,7 @@ func TestBodies(t *testing.T) {
 	b.put(38, make([]byte, 10), nil) // again
 	b.put(40, make([]byte, 11), spec)
 	for seq := range uint64(42) {
-		body, s := b.get(seq)
+		body, s := b.Get(seq)
 		if want := seq%2 == 0 && seq >= 24 && seq < 40; (body != nil) != want || (s == spec) != want {
 			t.Errorf("record %d: got %d bytes, spec %v; want cached %v", seq, len(body), s, want)
 		}

@@ -2,38 +2,35 @@ package projection
 
 import (
 	"time"
+
+	"ao/coordinator/projection/state"
 )
 
 // idles are the sessions with a process that waits for their next turn, as runners report. No record has this; it is
 // only shown.
 type idles struct {
-	of       map[ident]string // session → runner
+	of       map[state.Ident]string // session → runner
 	reported map[string]idleAt
 }
 
 type idleAt struct {
 	at       time.Time
-	sessions map[ident]bool
-}
-
-// isWith reports whether the runner has the session's turn, or did the last one.
-func (s *session) isWith(runner string) bool {
-	return s.statusRun().Runner == runner || s.lastEnded != nil && s.lastEnded.Runner == runner
+	sessions map[state.Ident]bool
 }
 
 // now notes a runner's idle processes. It adds the sessions that became idle, or stopped being idle, to the changes for
 // live readers.
-func (i *idles) now(runner string, sessions map[ident]bool, changes *liveChanges) {
+func (i *idles) now(runner string, sessions map[state.Ident]bool, changes *liveChanges) {
 	for id := range i.reported[runner].sessions {
 		if i.of[id] == runner && !sessions[id] {
 			delete(i.of, id)
-			changes.add(id.text(sessionPrefix))
+			changes.add(id.Text(state.SessionPrefix))
 		}
 	}
 	for id := range sessions {
 		if i.of[id] != runner {
 			i.of[id] = runner
-			changes.add(id.text(sessionPrefix))
+			changes.add(id.Text(state.SessionPrefix))
 		}
 	}
 	if len(sessions) == 0 {

@@ -3,6 +3,8 @@ package projection
 import (
 	"maps"
 	"time"
+
+	"ao/coordinator/projection/state"
 )
 
 // Overlay is what runners report between records. It is shown, and nothing is decided by it.
@@ -11,17 +13,17 @@ type Overlay struct{ p *Projection }
 // Idle notes the sessions for which a runner has idle processes, and forgets those no longer listed. Sessions that do
 // not exist, or whose last turn another runner did, are ignored.
 func (x *Overlay) Idle(runner string, sessions []string) {
-	before := read(x.p, func(*reducer) int { return len(x.p.idle.reported[runner].sessions) })
+	before := Read(x.p, func(*state.State) int { return len(x.p.idle.reported[runner].sessions) })
 	if before == 0 && len(sessions) == 0 {
 		return
 	}
-	x.p.changing(func(f *reducer) {
+	x.p.Updating(func(f *state.State) {
 		if x.p.idle.of == nil {
-			x.p.idle = idles{map[ident]string{}, map[string]idleAt{}}
+			x.p.idle = idles{map[state.Ident]string{}, map[string]idleAt{}}
 		}
-		own := map[ident]bool{}
+		own := map[state.Ident]bool{}
 		for _, id := range sessions {
-			if s := f.session(id); s != nil && s.isWith(runner) {
+			if s := f.Session(id); s != nil && s.IsWith(runner) {
 				own[s.Ident] = true
 			}
 		}
@@ -33,7 +35,7 @@ func (x *Overlay) Idle(runner string, sessions []string) {
 func (x *Overlay) ExpireIdle(patience time.Duration) {
 	silent := func(_ string, a idleAt) bool { return time.Since(a.at) > patience }
 	found := false
-	x.p.reading(func(*reducer) {
+	x.p.Reading(func(*state.State) {
 		for runner, a := range x.p.idle.reported {
 			found = found || silent(runner, a)
 		}
@@ -41,7 +43,7 @@ func (x *Overlay) ExpireIdle(patience time.Duration) {
 	if !found {
 		return
 	}
-	x.p.changing(func(*reducer) {
+	x.p.Updating(func(*state.State) {
 		for runner, a := range maps.Clone(x.p.idle.reported) {
 			if silent(runner, a) {
 				x.p.idle.now(runner, nil, &x.p.liveChanges)
@@ -55,22 +57,19 @@ func (x *Overlay) Started(id, key string, at time.Time) {
 	if now := time.Now().UTC(); now.Sub(at).Abs() > 365*24*time.Hour {
 		at = now
 	}
-	known := read(x.p, func(f *reducer) bool {
-		r := f.run(id)
-		return r == nil || r.live == nil || r.live.snap.Started != nil
+	known := Read(x.p, func(f *state.State) bool {
+		r := f.Run(id)
+		return r == nil || r.Active() == nil || r.Active().Started != nil
 	})
 	if known {
 		return
 	}
-	x.p.changing(func(f *reducer) {
-		r := f.run(id)
-		if r == nil || r.live == nil || r.live.snap.Key != key || r.live.snap.Claim == nil ||
-			r.live.snap.Started != nil {
-			return
+	x.p.Updating(func(f *state.State) {
+		if state.NoteStarted(f, id, key, at) {
+			x.p.liveChanges.add(id)
 		}
-		r.change().Started = &at
-		r.show()
-		x.p.liveChanges.add(id)
-		f.changes.add(f.seq, r)
 	})
 }
+
+// NewOverlay returns the projection's overlay.
+func NewOverlay(p *Projection) *Overlay { return &Overlay{p} }

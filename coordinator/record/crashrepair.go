@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -41,7 +41,7 @@ type lossyStream interface {
 
 // runIndex looks up runs.
 type runIndex interface {
-	Active(id string) (projection.Active, bool)
+	Active(id string) (state.Active, bool)
 	Ended(id string) bool
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -24,7 +24,7 @@ func (l *leftover) Counted(context.Context, string) (uint64, error)     { return
 func (*leftover) Clustered() bool                                       { return false }
 func (*leftover) LastEvent(context.Context, string) (uint64, error)     { return 0, nil }
 func (l *leftover) Purge(context.Context, string, string, uint64) error { l.purged = true; return nil }
-func (*leftover) Active(string) (a projection.Active, ok bool)          { return a, false }
+func (*leftover) Active(string) (a state.Active, ok bool)               { return a, false }
 func (*leftover) Ended(string) bool                                     { return false }
 func (*leftover) CatchUp(context.Context) error                         { return nil }
 func (*leftover) WaitFor(context.Context, uint64) error                 { return nil }

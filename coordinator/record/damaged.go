@@ -3,7 +3,7 @@ package record
 import (
 	"context"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -12,14 +12,14 @@ import (
 )
 
 // AttemptKey returns the key of the current or next attempt.
-func (e *EndWriter) AttemptKey(a projection.Active) string {
+func (e *EndWriter) AttemptKey(a state.Active) string {
 	_, key := e.attempt(a)
 	return key
 }
 
 // FailDamaged fails a run whose claim or end the history has lost, and which is therefore not attempted again. evidence
 // says how it is known that it had begun, or why no worker can get it.
-func (e *EndWriter) FailDamaged(ctx context.Context, a projection.Active, evidence string) error {
+func (e *EndWriter) FailDamaged(ctx context.Context, a state.Active, evidence string) error {
 	f := damaged(evidence)
 	e.Log.Warn("run failed: the history is damaged", "run", a.Spec.ID, "evidence", evidence)
 	if a.Claim == nil {
@@ -46,7 +46,7 @@ func (e *EndWriter) AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 	if err != nil {
 		return err
 	}
-	a := projection.Active{Spec: &q.Spec}
+	a := state.Active{Spec: &q.Spec}
 	all, err := e.WaitingEnd(ctx, a, run.Failed, damaged("another record carries it"))
 	if err != nil {
 		return err

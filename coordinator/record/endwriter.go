@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -33,8 +33,8 @@ type Needs struct {
 		Clustered() bool // another server may have what this one does not give
 	}
 	History interface {
-		Active(id string) (projection.Active, bool)
-		CarriedEnd(ctx context.Context, a projection.Active) ([]byte, error)
+		Active(id string) (state.Active, bool)
+		CarriedEnd(ctx context.Context, a state.Active) ([]byte, error)
 		Seq() uint64
 		Confirmed() bool
 	}
@@ -43,7 +43,7 @@ type Needs struct {
 		NotHeard(key string) bool // no heartbeat named the attempt for a whole lease, although its claim is unknown
 	}
 	Stopper interface {
-		SendStop(ctx context.Context, a projection.Active) // sends once; the lease controller repeats it
+		SendStop(ctx context.Context, a state.Active) // sends once; the lease controller repeats it
 	}
 	Damaged func(seq uint64) bool // whether records after that one may have been lost
 	Held    func() error          // while the runs that a damage affects are not known
@@ -55,14 +55,14 @@ type Needs struct {
 func NewEndWriter(n Needs) *EndWriter { return &EndWriter{n} }
 
 // attempt returns the number and key of the current or next attempt. Any coordinator can compute them.
-func (e *EndWriter) attempt(a projection.Active) (int, string) {
+func (e *EndWriter) attempt(a state.Active) (int, string) {
 	n := a.AttemptNumber()
 	return n, e.Records.keys.Of(a.Spec.ID, n)
 }
 
 // AttemptOf returns the number of the attempt that key belongs to, 0 if it is none of the run's.
 // The number may be one higher than the projection knows.
-func (e *EndWriter) AttemptOf(a projection.Active, key string) int {
+func (e *EndWriter) AttemptOf(a state.Active, key string) int {
 	if key == "" {
 		return 0
 	}
@@ -79,7 +79,7 @@ func (e *EndWriter) AttemptOf(a projection.Active, key string) int {
 
 // IsCurrent reports whether the attempt is still open under the claim in a.
 // NATS may have lost that claim, and another runner may have claimed the attempt since.
-func (e *EndWriter) IsCurrent(a projection.Active) bool {
+func (e *EndWriter) IsCurrent(a state.Active) bool {
 	now, ok := e.History.Active(a.Spec.ID)
 	return ok && now.Key == a.Key && now.ClaimSeq == a.ClaimSeq
 }
@@ -90,7 +90,7 @@ var errUnconfirmed = fault.New(fault.Unavailable, "", "the history is not confir
 
 // Superseded reports whether an end record for a must not be written, because the attempt is no longer current. An
 // error means that the projection is not confirmed, so nobody can tell: retry.
-func (e *EndWriter) Superseded(a projection.Active) (bool, error) {
+func (e *EndWriter) Superseded(a state.Active) (bool, error) {
 	if !e.History.Confirmed() {
 		return true, errUnconfirmed
 	}
@@ -98,7 +98,7 @@ func (e *EndWriter) Superseded(a projection.Active) (bool, error) {
 }
 
 // FailLost ends an attempt whose worker is gone. An attempt that was being stopped ends as stopped.
-func (e *EndWriter) FailLost(ctx context.Context, a projection.Active, why string) error {
+func (e *EndWriter) FailLost(ctx context.Context, a state.Active, why string) error {
 	if moot, err := e.Superseded(a); moot {
 		return err
 	}
@@ -128,7 +128,7 @@ func (e *EndWriter) FailLost(ctx context.Context, a projection.Active, why strin
 
 // end appends the end record of a claimed attempt.
 // If the worker reports a result meanwhile, that result decides and nothing is appended.
-func (e *EndWriter) end(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error {
+func (e *EndWriter) end(ctx context.Context, a state.Active, status run.Status, f *fault.Fault) error {
 	end, err := e.ended(ctx, a, status, f)
 	if err != nil {
 		return err
@@ -141,13 +141,13 @@ func (e *EndWriter) end(ctx context.Context, a projection.Active, status run.Sta
 
 // EndIfUnreported returns the records that end an attempt unless its worker has reported a result.
 // The first takes the result's subject and carries the end record.
-func (e *EndWriter) EndIfUnreported(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault,
+func (e *EndWriter) EndIfUnreported(ctx context.Context, a state.Active, status run.Status, f *fault.Fault,
 ) ([]bus.Entry, error) {
 	end, err := e.ended(ctx, a, status, f)
 	return blockResult(a, end), err
 }
 
-func blockResult(a projection.Active, end bus.Entry) []bus.Entry {
+func blockResult(a state.Active, end bus.Entry) []bus.Entry {
 	return []bus.Entry{
 		{Subject: subject.Offered(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key), Body: end.Body},
 		end,
@@ -155,7 +155,7 @@ func blockResult(a projection.Active, end bus.Entry) []bus.Entry {
 }
 
 // endIfUnreported ends an attempt unless a result was reported. No worker can write in between.
-func (e *EndWriter) endIfUnreported(ctx context.Context, a projection.Active, end bus.Entry) error {
+func (e *EndWriter) endIfUnreported(ctx context.Context, a state.Active, end bus.Entry) error {
 	all := blockResult(a, end)
 	seq, err := e.Records.AppendBatch(ctx, all...)
 	switch {
@@ -185,7 +185,7 @@ func (e *EndWriter) endIfUnreported(ctx context.Context, a projection.Active, en
 
 // AppendCarriedEnd appends the end record that another record of a coordinator carries: its claim, or the record it
 // wrote in place of a result.
-func (e *EndWriter) AppendCarriedEnd(ctx context.Context, a projection.Active) error {
+func (e *EndWriter) AppendCarriedEnd(ctx context.Context, a state.Active) error {
 	if moot, err := e.Superseded(a); moot {
 		return err
 	}
@@ -199,7 +199,7 @@ func (e *EndWriter) AppendCarriedEnd(ctx context.Context, a projection.Active) e
 
 // AppendEnd appends the end record of a claimed attempt. The first one wins. An end record older than the attempt's
 // claim or queued record belongs to an attempt that NATS lost. It is replaced.
-func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.Entry) error {
+func (e *EndWriter) AppendEnd(ctx context.Context, a state.Active, end bus.Entry) error {
 	err := e.Records.Append(ctx, end)
 	if err == nil { // the usual case
 		e.traceEnd(a, end)
@@ -225,7 +225,7 @@ func (e *EndWriter) AppendEnd(ctx context.Context, a projection.Active, end bus.
 // subjects gave nothing. If that happens again, there is a record that NATS cannot read. Then the end record, the last
 // one, is written under the key of no attempt, and ends the run. No worker has that key. In a cluster the record may be
 // on its way, or another server has it: the caller tries again.
-func endBehindUnreadable(ctx context.Context, e *EndWriter, a projection.Active, all ...bus.Entry) error {
+func endBehindUnreadable(ctx context.Context, e *EndWriter, a state.Active, all ...bus.Entry) error {
 	seq, err := e.Records.AppendBatch(ctx, all...)
 	if err == nil {
 		e.Records.NoteWritten(seq)
@@ -270,7 +270,7 @@ func (e *EndWriter) existingEnd(ctx context.Context, subj string, since uint64) 
 }
 
 // replaceEnd removes an end record older than the attempt and appends this one.
-func (e *EndWriter) replaceEnd(ctx context.Context, a projection.Active, end bus.Entry, since uint64) error {
+func (e *EndWriter) replaceEnd(ctx context.Context, a state.Active, end bus.Entry, since uint64) error {
 	if err := e.Barrier.CatchUp(ctx); err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func (e *EndWriter) purge(ctx context.Context, subj string, before uint64) error
 
 // ended builds a coordinator's end record. For a claimed attempt it names the last event, so that readers get all
 // events first. If NATS does not say which that is, the record goes without.
-func (e *EndWriter) ended(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault,
+func (e *EndWriter) ended(ctx context.Context, a state.Active, status run.Status, f *fault.Fault,
 ) (bus.Entry, error) {
 	attempt, key := e.attempt(a)
 	end := e.NewEnd(a)
@@ -311,19 +311,19 @@ func (e *EndWriter) ended(ctx context.Context, a projection.Active, status run.S
 }
 
 // NewEnd returns the common members of an end record for a claimed attempt.
-func (e *EndWriter) NewEnd(a projection.Active) run.Ended {
+func (e *EndWriter) NewEnd(a state.Active) run.Ended {
 	return run.Ended{V: e.Records.versions.Of(a), SessionID: a.Spec.SessionID, Nonce: Nonce(), Attempt: a.Attempt,
 		StartedAt: a.Started, At: time.Now().UTC()}
 }
 
 // SignChecked returns the signature that proves that a coordinator checked the attempt's result.
-func (e *EndWriter) SignChecked(a projection.Active) string {
+func (e *EndWriter) SignChecked(a state.Active) string {
 	return e.Records.keys.SignChecked(a.Spec.ID, a.Attempt)
 }
 
 // traceEnd makes the span of an attempt that a coordinator ended, from the times in its records.
 // An unclaimed run gets a span of its waiting; a claimed one stands for the worker that can no longer report.
-func (e *EndWriter) traceEnd(a projection.Active, last bus.Entry) {
+func (e *EndWriter) traceEnd(a state.Active, last bus.Entry) {
 	if e.Spans == nil || a.UnverifiedSeq != 0 { // its worker has reported its own span
 		return
 	}

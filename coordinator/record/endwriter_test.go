@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"ao/coordinator/payload"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -49,11 +49,11 @@ func (s *refusing) Purge(context.Context, string, string, uint64) error { return
 func (s *refusing) Clustered() bool { return s.clustered }
 
 // open is a history of one open run.
-type open struct{ run projection.Active }
+type open struct{ run state.Active }
 
-func (o open) Active(string) (projection.Active, bool) { return o.run, true }
+func (o open) Active(string) (state.Active, bool) { return o.run, true }
 
-func (o open) CarriedEnd(context.Context, projection.Active) ([]byte, error) { return nil, nil }
+func (o open) CarriedEnd(context.Context, state.Active) ([]byte, error) { return nil, nil }
 
 func (open) Seq() uint64                           { return 0 }
 func (open) Confirmed() bool                       { return true }
@@ -62,7 +62,7 @@ func (open) Returns() bool                         { return false }
 func (open) CatchUp(context.Context) error         { return nil }
 func (open) WaitFor(context.Context, uint64) error { return nil }
 func (open) Now() int                              { return 1 }
-func (open) Of(projection.Active) int              { return 1 }
+func (open) Of(state.Active) int                   { return 1 }
 func (open) Advertised() int                       { return 1 }
 
 // TestEndRecordRefusedByAnUnreadableRecord: a single server has a record there that it cannot read. In a cluster the
@@ -77,7 +77,7 @@ func TestEndRecordRefusedByAnUnreadableRecord(t *testing.T) {
 			part := subject.Partition("ses_1")
 			own, other := subject.Ended(part, id, keys.Of(id, 1)), subject.Ended(part, id, keys.Of(id, run.NoAttempt))
 			s := &refusing{refused: []string{own}, clustered: tt.clustered}
-			o := open{projection.Active{Spec: &run.Spec{ID: id, SessionID: "ses_1"}}}
+			o := open{state.Active{Spec: &run.Spec{ID: id, SessionID: "ses_1"}}}
 			e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o, &payload.Room{}), Stream: s, History: o,
 				Barrier: o,
 				Damaged: func(uint64) bool { return tt.damaged }, Log: slog.New(slog.DiscardHandler)})
@@ -100,7 +100,7 @@ func TestEndRecordRefusedByAnUnreadableRecord(t *testing.T) {
 func TestALostAttemptWaitsForItsDamage(t *testing.T) {
 	id, keys := run.NewID(), NewKeys()
 	s, unknown := &refusing{}, errors.New("the affected runs are not known")
-	o := open{projection.Active{Spec: &run.Spec{ID: id, SessionID: "ses_1"}, Key: keys.Of(id, 1), ClaimSeq: 2,
+	o := open{state.Active{Spec: &run.Spec{ID: id, SessionID: "ses_1"}, Key: keys.Of(id, 1), ClaimSeq: 2,
 		Claim: &run.Claim{Attempt: 1, RunnerID: "rnr_1"}}}
 	e := NewEndWriter(Needs{Records: NewWriter(s, o, keys, o, &payload.Room{}), Stream: s, History: o, Barrier: o,
 		Damaged: func(uint64) bool { return true }, Held: func() error { return unknown },

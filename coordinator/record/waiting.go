@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -16,7 +16,7 @@ import (
 )
 
 // WaitingEnd returns the records that end an unclaimed run: a claim that carries the end record, and the end record.
-func (e *EndWriter) WaitingEnd(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault,
+func (e *EndWriter) WaitingEnd(ctx context.Context, a state.Active, status run.Status, f *fault.Fault,
 ) ([]bus.Entry, error) {
 	last, err := e.ended(ctx, a, status, f)
 	if err != nil {
@@ -33,7 +33,7 @@ func (e *EndWriter) WaitingEnd(ctx context.Context, a projection.Active, status 
 
 // EndWaiting ends an unclaimed run. No worker can claim it in between.
 // ErrTaken: it was claimed, or somebody is ending it.
-func (e *EndWriter) EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error {
+func (e *EndWriter) EndWaiting(ctx context.Context, a state.Active, status run.Status, f *fault.Fault) error {
 	all, err := e.WaitingEnd(ctx, a, status, f)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (e *EndWriter) EndWaiting(ctx context.Context, a projection.Active, status 
 // endBehindIgnored ends a waiting run whose claim or end subject is taken by a record that counts for nothing. That was
 // written before NATS lost the attempt's queued record. The claim's owner is told to stop. The run fails only if no
 // heartbeat named the attempt. ErrTaken: a runner has claimed it after all, or nothing is in the way any more.
-func (e *EndWriter) endBehindIgnored(ctx context.Context, a projection.Active, status run.Status, all []bus.Entry,
+func (e *EndWriter) endBehindIgnored(ctx context.Context, a state.Active, status run.Status, all []bus.Entry,
 ) error {
 	if err := e.Barrier.CatchUp(ctx); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (e *EndWriter) lastOrZero(ctx context.Context, subj string) (bus.Message, e
 }
 
 // requestStop records the request to stop an attempt.
-func requestStop(ctx context.Context, e *EndWriter, a projection.Active) error {
+func requestStop(ctx context.Context, e *EndWriter, a state.Active) error {
 	body, err := strictjson.Encode(run.Stop{V: e.Records.versions.Now(), SessionID: a.Spec.SessionID,
 		With: a.TreeStop.Session, At: time.Now().UTC()})
 	if err != nil {
@@ -125,7 +125,7 @@ func requestStop(ctx context.Context, e *EndWriter, a projection.Active) error {
 }
 
 // Stop records the request to stop an attempt and sends it to the runner. The lease controller repeats it.
-func (e *EndWriter) Stop(ctx context.Context, a projection.Active) error {
+func (e *EndWriter) Stop(ctx context.Context, a state.Active) error {
 	if err := requestStop(ctx, e, a); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"ao/coordinator/payload"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -25,10 +25,10 @@ const ReplicaLag = time.Minute
 
 // versions says in which version records are written.
 type versions interface {
-	Now() int                   // of records that are not under an attempt's key
-	Of(a projection.Active) int // of records under an attempt's key
-	Advertised() int            // what queued attempts are told; 0 means 1
-	Returns() bool              // all coordinators understand that a runner gives an attempt back
+	Now() int              // of records that are not under an attempt's key
+	Of(a state.Active) int // of records under an attempt's key
+	Advertised() int       // what queued attempts are told; 0 means 1
+	Returns() bool         // all coordinators understand that a runner gives an attempt back
 }
 
 // Writer writes records, and payloads that are too large for one.
@@ -126,7 +126,7 @@ func (w *Writer) accepted(s run.Spec) (bus.Entry, error) {
 
 // Callback returns the records of a callback turn that reports the first children in o: the list, which carries the
 // turn, and the turn.
-func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error) {
+func (w *Writer) Callback(o state.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error) {
 	accepted, err := w.accepted(turn)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (w *Writer) Callback(o projection.PendingCallback, reported int, turn run.S
 }
 
 // Suppress records that a session is not called back for these children. ErrTaken: there is such a record.
-func (w *Writer) Suppress(ctx context.Context, o projection.PendingCallback) error {
+func (w *Writer) Suppress(ctx context.Context, o state.PendingCallback) error {
 	record := run.Callback{V: w.versions.Now(), RunID: o.LastClaimed, At: time.Now().UTC(), Suppressed: true}
 	for _, child := range o.Children {
 		record.Children = append(record.Children, child.RunID)

@@ -5,15 +5,15 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/shared/runnerapi"
 )
 
 // Carried knows which definitions of runners' agents accepted runs carry that have not ended.
 type Carried struct {
 	History interface {
-		Pending() iter.Seq[projection.Active]
-		Claimed() iter.Seq[projection.Active]
+		Pending() iter.Seq[state.Active]
+		Claimed() iter.Seq[state.Active]
 		Confirmed() bool
 	}
 
@@ -35,7 +35,7 @@ func (c *Carried) Unused(r runnerapi.Runner) (unused []string) {
 	defer c.mu.Unlock()
 	if time.Since(c.at) >= carriedEvery {
 		hashes := map[string]bool{}
-		for _, all := range []iter.Seq[projection.Active]{c.History.Pending(), c.History.Claimed()} {
+		for _, all := range []iter.Seq[state.Active]{c.History.Pending(), c.History.Claimed()} {
 			for a := range all {
 				hashes[a.Spec.Owner] = true
 			}

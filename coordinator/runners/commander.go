@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/clock"
@@ -63,7 +63,7 @@ func (c *Commander) commandWithRetry(ctx context.Context, runner string, registe
 }
 
 // SendStop tells an attempt's runner to stop it. If that fails, the lease controller repeats it.
-func (c *Commander) SendStop(ctx context.Context, a projection.Active) {
+func (c *Commander) SendStop(ctx context.Context, a state.Active) {
 	_, err := c.Command(ctx, a.Claim.RunnerID, runnerapi.Command{Type: runnerapi.CommandStop, RunID: a.Spec.ID,
 		Key: a.Key})
 	if err != nil {

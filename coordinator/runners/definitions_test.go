@@ -8,7 +8,7 @@ import (
 
 	"ao/coordinator/coordinatortest"
 	"ao/coordinator/insight/explain"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
 	"ao/shared/agent"
@@ -152,14 +152,14 @@ func TestARunOfAnOlderDefinition(t *testing.T) {
 		e, err := c.Explainer.Explain(t.Context(), second, false)
 		return err == nil && strings.Contains(e.Summary, `another definition of agent "a" than the one it was checked`)
 	})
-	waits := coordinatortest.Active(t, c, second, "waits", func(projection.Active) bool { return true })
+	waits := coordinatortest.Active(t, c, second, "waits", func(state.Active) bool { return true })
 	if waits.Spec.Owner != version(2).Hash() {
 		t.Error("it was queued with an older definition")
 	}
 	late.Agents = []agent.Blueprint{version(3)} // newer than both
 	coordinatortest.Register(t, c, late)
 	for _, id := range []string{first, second} {
-		coordinatortest.Active(t, c, id, "continues with the newest definition", func(a projection.Active) bool {
+		coordinatortest.Active(t, c, id, "continues with the newest definition", func(a state.Active) bool {
 			return a.Spec.Owner == version(3).Hash()
 		})
 	}
@@ -190,7 +190,7 @@ func TestARunLeavesTheQueueOfAllDefinitions(t *testing.T) {
 		m, _ := c.Registry.Runner(id)
 		return c.Registrar.Queues.Of(m.Runner)
 	}
-	moved := coordinatortest.Active(t, c, id, "is in a queue of its runner", func(a projection.Active) bool {
+	moved := coordinatortest.Active(t, c, id, "is in a queue of its runner", func(a state.Active) bool {
 		return a.Queue != first && slices.Contains(queues(r.ID()), a.Queue)
 	})
 	if slices.Contains(queues(thief.ID()), moved.Queue) {

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -39,10 +39,10 @@ type Registrar struct {
 		// the queues that a runner takes from
 		Of(runnerapi.Runner) []string
 	}
-	Versions func() (records, events int)              // that runners may write
-	Attempts func(runner string) []projection.Active   // claimed by the runner and not finished by it
-	Running  func() map[string]int                     // how many such attempts each runner has
-	Abandon  func(all []projection.Active, why string) // fails attempts in the background
+	Versions func() (records, events int)         // that runners may write
+	Attempts func(runner string) []state.Active   // claimed by the runner and not finished by it
+	Running  func() map[string]int                // how many such attempts each runner has
+	Abandon  func(all []state.Active, why string) // fails attempts in the background
 }
 
 // Register registers a runner. Nothing of a refused registration is kept. A registered process that announces changed
@@ -296,7 +296,7 @@ func (g *Registrar) admit(id string, who runnerapi.Identity, size int) error {
 // reconnect, the leases decide. It runs after the new process was registered, so that this one is not taken for dead.
 func (g *Registrar) abandonOld(ctx context.Context, r runnerapi.Runner, dead string) {
 	id := r.ID()
-	old := slices.DeleteFunc(g.Attempts(id), func(a projection.Active) bool {
+	old := slices.DeleteFunc(g.Attempts(id), func(a state.Active) bool {
 		// with a credential of its own, the earlier process may still listen
 		return a.Claim.Instance == r.Instance || r.CredentialID != "" && a.Claim.Instance != dead
 	})

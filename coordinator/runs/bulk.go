@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -168,7 +168,7 @@ func (a *Bulk) RedeliverAll(ctx context.Context, m Selection) (BulkResult, error
 		}
 	}
 	picked, next, err := a.pick(ctx, source{
-		list: func(ctx context.Context, q projection.Query) ([]run.Run, string, error) {
+		list: func(ctx context.Context, q query.Query) ([]run.Run, string, error) {
 			p, err := a.index.Callbacks(ctx, q)
 			return p.Runs, p.Next, err
 		},

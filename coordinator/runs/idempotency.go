@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -148,7 +148,7 @@ func (i *Idempotency) mayBegin(ctx context.Context, id string) error {
 	case err != nil:
 		return bus.WriteUnanswered(err)
 	case len(left) > 0:
-		return fault.New(fault.Conflict, projection.CodeEvicted, "The run "+id+" of this Idempotency-Key has ended "+
+		return fault.New(fault.Conflict, query.CodeEvicted, "The run "+id+" of this Idempotency-Key has ended "+
 			"and is no longer kept, but for a few records; use a new key for a new run").With("run_id", id)
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/strictjson"
@@ -124,15 +124,15 @@ func (r *Service) Result(ctx context.Context, id string) (run.Result, run.Run, e
 }
 
 // Count counts runs.
-func (r *Service) Count(ctx context.Context, q projection.Query) (projection.Count, error) {
+func (r *Service) Count(ctx context.Context, q query.Query) (query.Count, error) {
 	r.Reads.WaitOwnWrites(ctx)
 	return r.History.Count(ctx, q)
 }
 
 // Watch calls emit with the state of each matching run whenever it changed. Rows say why the run waits.
-func (r *Service) Watch(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error {
-	return r.History.WatchRuns(ctx, q, after, func(i projection.Item) error {
-		if changed, ok := i.Data.(projection.RunsChanged); ok {
+func (r *Service) Watch(ctx context.Context, q query.Query, after string, emit func(query.Item) error) error {
+	return r.History.WatchRuns(ctx, q, after, func(i query.Item) error {
+		if changed, ok := i.Data.(query.RunsChanged); ok {
 			addWaitReasons(changed.Runs, r.Waiting)
 		}
 		return emit(i)
@@ -147,7 +147,7 @@ func addWaitReasons(rows []run.Run, waiting func(run.Run) string) {
 }
 
 // Runs lists runs, each with why it waits.
-func (r *Service) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
+func (r *Service) Runs(ctx context.Context, q query.Query) (query.Page, error) {
 	r.Reads.WaitOwnWrites(ctx)
 	p, err := r.History.Runs(ctx, q)
 	addWaitReasons(p.Runs, r.Waiting)

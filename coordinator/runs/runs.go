@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/schemas"
 	"ao/nats/bus"
 	"ao/shared/agent"
@@ -85,9 +86,9 @@ type Stream interface {
 
 // Ends ends and stops attempts.
 type Ends interface {
-	EndWaiting(ctx context.Context, a projection.Active, s run.Status, f *fault.Fault) error
-	AppendCarriedEnd(ctx context.Context, a projection.Active) error
-	Stop(ctx context.Context, a projection.Active) error
+	EndWaiting(ctx context.Context, a state.Active, s run.Status, f *fault.Fault) error
+	AppendCarriedEnd(ctx context.Context, a state.Active) error
+	Stop(ctx context.Context, a state.Active) error
 }
 
 // Torn tells what a crash of NATS left incomplete.
@@ -140,20 +141,20 @@ type planHistory interface {
 	CanResume(session string) bool
 	IsAncestor(session, of string) bool
 	Affinity(session string) run.Demands
-	Open(session string) []projection.Active
+	Open(session string) []state.Active
 }
 
 // readHistory is the part of the history that readers see.
 type readHistory interface {
-	Waiting(caller, session string) projection.Waiting
+	Waiting(caller, session string) state.Waiting
 	InStoppedTree(session string) bool // runs below it are stopped at once, as far as the projection knows
-	Open(session string) []projection.Active
+	Open(session string) []state.Active
 	Get(ctx context.Context, id string) (run.Run, error)
-	Trace(ctx context.Context, id string) (projection.Trace, error)
+	Trace(ctx context.Context, id string) (query.Trace, error)
 	Result(ctx context.Context, id string) (run.Result, run.Run, error)
-	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
-	Count(ctx context.Context, q projection.Query) (projection.Count, error)
-	WatchRuns(ctx context.Context, q projection.Query, after string, emit func(projection.Item) error) error
+	Runs(ctx context.Context, q query.Query) (query.Page, error)
+	Count(ctx context.Context, q query.Query) (query.Count, error)
+	WatchRuns(ctx context.Context, q query.Query, after string, emit func(query.Item) error) error
 	Wait(ctx context.Context, id string) (run.Run, error)
 	Done(ctx context.Context, id string) error
 }
@@ -161,7 +162,7 @@ type readHistory interface {
 // stopHistory is the part of the history that stopping reads.
 type stopHistory interface {
 	Get(ctx context.Context, id string) (run.Run, error)
-	Active(id string) (projection.Active, bool)
+	Active(id string) (state.Active, bool)
 	Below(session string, most int) (n int, oldest []string)
 	Root(session string) string // the run that was claimed last
 	TreeStopped(session string) bool

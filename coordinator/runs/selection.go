@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"ao/coordinator/budget"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/fault"
 	"ao/shared/run"
 
@@ -21,9 +21,9 @@ const bulkConcurrency = 8
 
 // Selection says which runs a bulk call is about.
 type Selection struct {
-	Filter projection.Query // its Limit is the most runs
-	Error  string           // code of the runs' errors; empty: any
-	Expect *int             // how many matches the caller has seen; nil: not checked
+	Filter query.Query // its Limit is the most runs
+	Error  string      // code of the runs' errors; empty: any
+	Expect *int        // how many matches the caller has seen; nil: not checked
 }
 
 // BulkResult answers a bulk call.
@@ -42,21 +42,21 @@ type Refused struct {
 
 // lists lists and counts runs.
 type lists interface {
-	Runs(ctx context.Context, q projection.Query) (projection.Page, error)
-	Count(ctx context.Context, q projection.Query) (projection.Count, error)
-	Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
+	Runs(ctx context.Context, q query.Query) (query.Page, error)
+	Count(ctx context.Context, q query.Query) (query.Count, error)
+	Callbacks(ctx context.Context, q query.Query) (query.CallbackPage, error)
 }
 
 // source is a list that runs are picked from.
 type source struct {
-	list    func(ctx context.Context, q projection.Query) (page []run.Run, next string, err error)
-	count   func(ctx context.Context, q projection.Query) (projection.Count, error) // nil: total lists all
-	matches func(run.Run) bool                                                      // nil: all match
+	list    func(ctx context.Context, q query.Query) (page []run.Run, next string, err error)
+	count   func(ctx context.Context, q query.Query) (query.Count, error) // nil: total lists all
+	matches func(run.Run) bool                                            // nil: all match
 }
 
 // ofRuns returns the list of runs.
 func (a *Bulk) ofRuns(m Selection) source {
-	s := source{count: a.index.Count, list: func(ctx context.Context, q projection.Query) ([]run.Run, string, error) {
+	s := source{count: a.index.Count, list: func(ctx context.Context, q query.Query) ([]run.Run, string, error) {
 		p, err := a.index.Runs(ctx, q)
 		return p.Runs, p.Next, err
 	}}
@@ -95,14 +95,14 @@ func (a *Bulk) pick(ctx context.Context, s source, m Selection) (picked []picked
 }
 
 // page returns one page. A list may end early with ctx, so an ended ctx is an error.
-func (s source) page(ctx context.Context, q projection.Query) (page []run.Run, next string, err error) {
+func (s source) page(ctx context.Context, q query.Query) (page []run.Run, next string, err error) {
 	page, next, err = s.list(ctx, q)
 	return page, next, cmp.Or(err, ctx.Err())
 }
 
 // find returns at most most runs. It never asks for more than are missing, so the cursor of the last page is where
 // the next call goes on.
-func (s source) find(ctx context.Context, q projection.Query, most int) (picked []pickedRun, next string, err error) {
+func (s source) find(ctx context.Context, q query.Query, most int) (picked []pickedRun, next string, err error) {
 	for len(picked) < most {
 		q.Limit = min(most-len(picked), maxBulk)
 		page, end, err := s.page(ctx, q)
@@ -124,7 +124,7 @@ func (s source) find(ctx context.Context, q projection.Query, most int) (picked 
 }
 
 // total counts all matching runs.
-func (s source) total(ctx context.Context, q projection.Query) (n int, err error) {
+func (s source) total(ctx context.Context, q query.Query) (n int, err error) {
 	q.Cursor = ""
 	if s.count != nil {
 		c, err := s.count(ctx, q)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -61,7 +61,7 @@ func (s *Stopper) Stop(ctx context.Context, id string) (run.Run, error) {
 }
 
 // requestStop asks for an attempt to be stopped, and waits until the projection has the request.
-func (s *Stopper) requestStop(ctx context.Context, a projection.Active) error {
+func (s *Stopper) requestStop(ctx context.Context, a state.Active) error {
 	if err := s.ends.Stop(ctx, a); err != nil {
 		return err
 	}

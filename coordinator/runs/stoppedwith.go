@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -13,7 +13,7 @@ import (
 // TreeStops finds out with which session's tree a run was stopped.
 type TreeStops struct {
 	History interface {
-		Trace(ctx context.Context, id string) (projection.Trace, error)
+		Trace(ctx context.Context, id string) (query.Trace, error)
 		Session(ctx context.Context, id string) (run.Session, error)
 	}
 	Stream interface {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -115,7 +115,7 @@ func (p *Plan) tree() string {
 
 // admit refuses a run where too many wait. A caller may have as many as are free, and a session's tree as many as are
 // free of its caller's share.
-func admit(w projection.Waiting, submitting int64, most int, session string) error {
+func admit(w state.Waiting, submitting int64, most int, session string) error {
 	room, all := int64(most), int64(w.All)+submitting
 	of, tree := int64(w.Caller), int64(w.Tree)
 	busy := func(format string, args ...any) *fault.Fault {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/shared/run"
@@ -59,7 +59,7 @@ func TestRetryRepeatsTheRequest(t *testing.T) {
 				string(marshal(t, q.Requested)) != string(marshal(t, p.Requested)) {
 				t.Errorf("stored as %.500s, the first as %.500s", marshal(t, q), marshal(t, p))
 			}
-			rows := into[projection.Page](s.get("/runs?session_id="+again.SessionID), 200)
+			rows := into[query.Page](s.get("/runs?session_id="+again.SessionID), 200)
 			if len(rows.Runs) != 1 || rows.Runs[0].RetryOf != first.RunID {
 				t.Errorf("the list has %+v", rows)
 			}
@@ -220,7 +220,7 @@ func TestARetryWithAKeyIsMadeOnce(t *testing.T) {
 		t.Errorf("got %+v, want %+v", g, again)
 	}
 	s.post("/runs/"+first.RunID+"/retry", `{"parameters":{"a":2}}`).want(404)
-	if p := into[projection.Page](s.get("/runs"), 200); len(p.Runs) != 1 {
+	if p := into[query.Page](s.get("/runs"), 200); len(p.Runs) != 1 {
 		t.Errorf("%d runs", len(p.Runs))
 	}
 }
@@ -297,7 +297,7 @@ func TestRetryOfATruncatedRun(t *testing.T) {
 			}
 		}
 	}
-	if p := into[projection.Page](s.get("/runs"), 200); len(p.Runs) != 1 || p.Runs[0].ID != large.RunID ||
+	if p := into[query.Page](s.get("/runs"), 200); len(p.Runs) != 1 || p.Runs[0].ID != large.RunID ||
 		!p.Runs[0].ParametersOmitted {
 		t.Errorf("the list has %+v", p.Runs)
 	}

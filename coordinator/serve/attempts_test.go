@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/natstest"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -27,7 +27,7 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 		}
 		return done(`1`)
 	}), echo("tool"))
-	tree := func(session string) projection.TreeRun {
+	tree := func(session string) query.TreeRun {
 		t.Helper()
 		g := s.get("/sessions/" + session + "/tree")
 		secret.mu.Lock()
@@ -37,7 +37,7 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 				t.Errorf("it shows an attempt's key: %s", g.body)
 			}
 		}
-		return into[projection.TreePage](g, 200).Sessions[0].Runs[0]
+		return into[query.TreePage](g, 200).Sessions[0].Runs[0]
 	}
 	plain := s.submit(`{"agent_name":"tool","parameters":{}}`)
 	s.until(plain.RunID, run.Completed)
@@ -45,9 +45,9 @@ func TestATreeShowsEarlierAttempts(t *testing.T) {
 		t.Errorf("a run of one attempt: %+v", r)
 	}
 	again := s.submit(`{"agent_name":"tool","parameters":{"p":"again, then hold"},"max_attempts":3}`)
-	var r projection.TreeRun
+	var r query.TreeRun
 	natstest.Until(t, "an attempt failed, and the next one waits", func() bool {
-		p := into[projection.Page](s.get("/runs?session_id="+again.SessionID), 200)
+		p := into[query.Page](s.get("/runs?session_id="+again.SessionID), 200)
 		row := p.Runs[0]
 		r = tree(again.SessionID)
 		if row.NextAt == nil || r.Status != run.Pending || r.Attempt != row.Attempt {

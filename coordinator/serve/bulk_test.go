@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"ao/coordinator/control/webhook"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
@@ -214,7 +214,7 @@ func TestManyCallbacksAreRedelivered(t *testing.T) {
 	}
 	status := func(want string) int {
 		n := 0
-		for _, one := range into[projection.CallbackPage](s.get("/callbacks"), 200).Runs {
+		for _, one := range into[query.CallbackPage](s.get("/callbacks"), 200).Runs {
 			if one.HTTPCallback != nil && one.HTTPCallback.Status == want {
 				n++
 			}
@@ -271,7 +271,7 @@ func TestInterruptedBulkRetryCanBeRepeated(t *testing.T) {
 			once := func(when string, most int) {
 				t.Helper()
 				of := map[string]int{}
-				for _, r := range into[projection.Page](s.get("/runs?limit=1000"), 200).Runs {
+				for _, r := range into[query.Page](s.get("/runs?limit=1000"), 200).Runs {
 					of[r.RetryOf]++
 				}
 				for id, n := range of {

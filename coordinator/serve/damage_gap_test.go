@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ao/coordinator/ledger"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -125,7 +125,7 @@ func TestAKeyOfALostRun(t *testing.T) {
 	}
 	r.submit(waits, "Idempotency-Key: new")
 	natstest.Until(t, "the inbox's message is accepted", func() bool {
-		return len(into[projection.Page](r.get("/runs?q=left"), 200).Runs) == 1
+		return len(into[query.Page](r.get("/runs?q=left"), 200).Runs) == 1
 	})
 	r.starts.wantOnce(t)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"ao/coordinator/agents"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
@@ -71,8 +71,8 @@ func TestRunsTellWhatTheyRan(t *testing.T) {
 			t.Errorf("%s has the hash %q, want %q", tt.run.RunID, r.AgentHash, tt.hash)
 		}
 	}
-	p := into[projection.Page](s.get("/runs?agent_hash="+first), 200)
-	n := into[projection.Count](s.get("/runs/count?agent_hash="+first), 200)
+	p := into[query.Page](s.get("/runs?agent_hash="+first), 200)
+	n := into[query.Count](s.get("/runs/count?agent_hash="+first), 200)
 	if len(p.Runs) != 2 || p.Runs[0].ID != big.RunID || p.Runs[1].ID != small.RunID || n.N != 2 {
 		t.Errorf("the list of the first definition has %d runs, the count is %d", len(p.Runs), n.N)
 	}

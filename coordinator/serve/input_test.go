@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -236,7 +236,7 @@ func TestByteOrderMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "the three runs are there, or one is rejected", func() bool {
-		return len(s.rejected()) > 0 || len(into[projection.Page](s.get("/runs"), 200).Runs) == 3
+		return len(s.rejected()) > 0 || len(into[query.Page](s.get("/runs"), 200).Runs) == 3
 	})
 	if bad := s.rejected(); len(bad) > 0 {
 		t.Error(bad)

@@ -3,7 +3,7 @@ package serve_test
 import (
 	"testing"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/run"
 )
 
@@ -17,7 +17,7 @@ func TestListsOfRuns(t *testing.T) {
 	child := s.submit(`{"agent_name":"mind","prompt":"x","parent_session_id":"` + top.SessionID + `"}`)
 	runner := s.until(child.RunID, run.Completed).RunnerID
 	waits := s.submit(`{"agent_name":"mind","prompt":"x","additional_demands":{"tags":["nowhere"]}}`)
-	for query, want := range map[string][]string{
+	for filter, want := range map[string][]string{
 		"":                                            {waits.RunID, child.RunID, top.RunID},
 		"runner_id=" + runner:                         {child.RunID, top.RunID},
 		"roots=true":                                  {waits.RunID, top.RunID},
@@ -34,22 +34,22 @@ func TestListsOfRuns(t *testing.T) {
 		"retry_of=" + top.RunID:                       {},
 		"session_id=" + top.SessionID + "&roots=true": {top.RunID},
 	} {
-		p := into[projection.Page](s.get("/runs?"+query), 200)
-		n := into[projection.Count](s.get("/runs/count?"+query), 200)
+		p := into[query.Page](s.get("/runs?"+filter), 200)
+		n := into[query.Count](s.get("/runs/count?"+filter), 200)
 		var got []string
 		for _, r := range p.Runs {
 			got = append(got, r.ID)
-			if r.ID == top.RunID && query == "roots=true" && r.Children != 1 {
+			if r.ID == top.RunID && filter == "roots=true" && r.Children != 1 {
 				t.Errorf("the root has %d runs below", r.Children)
 			}
 		}
 		if len(got) != len(want) || n.N != len(want) || !n.Exact {
-			t.Errorf("%s: %v and %+v, want %v", query, got, n, want)
+			t.Errorf("%s: %v and %+v, want %v", filter, got, n, want)
 			continue
 		}
 		for i := range got {
 			if got[i] != want[i] {
-				t.Errorf("%s: %v, want %v", query, got, want)
+				t.Errorf("%s: %v, want %v", filter, got, want)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
@@ -194,9 +194,9 @@ func TestInbox(t *testing.T) {
 	if m := replies["answers.bad"].want(400); m["error"] != "parameter_validation_failed" {
 		t.Errorf("%v", m)
 	}
-	var page projection.Page
+	var page query.Page
 	natstest.Until(t, "both runs are there", func() bool {
-		page = into[projection.Page](s.get("/runs"), 200)
+		page = into[query.Page](s.get("/runs"), 200)
 		return len(page.Runs) >= 2
 	})
 	var rejected map[string]string
@@ -204,7 +204,7 @@ func TestInbox(t *testing.T) {
 		rejected = s.rejected()
 		return len(rejected) == 3
 	})
-	page = into[projection.Page](s.get("/runs"), 200)
+	page = into[query.Page](s.get("/runs"), 200)
 	if len(page.Runs) != 2 || !slices.ContainsFunc(page.Runs, func(r run.Run) bool { return r.ID == acc.RunID }) {
 		t.Errorf("%d runs, want 2: %+v", len(page.Runs), page.Runs)
 	}
@@ -255,7 +255,7 @@ func TestInboxWaitsForReturningRunners(t *testing.T) {
 				return
 			}
 			natstest.Until(t, "it is done",
-				func() bool { return len(into[projection.Page](s.get("/runs?status=completed"), 200).Runs) == 1 })
+				func() bool { return len(into[query.Page](s.get("/runs?status=completed"), 200).Runs) == 1 })
 			if all := s.rejected(); len(all) > 0 {
 				t.Errorf("rejected: %v", all)
 			}
@@ -348,11 +348,11 @@ func TestShutdown(t *testing.T) {
 	s := start(t)
 	s.post("/agents", `{"name":"plain"}`).want(201)
 	next, _ := s.listen("GET", "/sse/sessions", "")
-	if e, ok := next(); !ok || e.name != projection.ItemInit {
+	if e, ok := next(); !ok || e.name != query.ItemInit {
 		t.Fatalf("%v", e)
 	}
 	answers := s.later(func() got { return s.post("/runs", `{"agent_name":"plain","prompt":"x","mode":"sync"}`) })
-	natstest.Until(t, "the run waits", func() bool { return len(into[projection.Page](s.get("/runs"), 200).Runs) == 1 })
+	natstest.Until(t, "the run waits", func() bool { return len(into[query.Page](s.get("/runs"), 200).Runs) == 1 })
 	began := time.Now()
 	s.stop()
 	if took := time.Since(began); took > 19*time.Second { // the timeout is 20 s

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/run"
 )
 
@@ -79,7 +79,7 @@ func TestPackedEvents(t *testing.T) {
 			if !ok {
 				t.Fatal("the stream ended")
 			}
-			if e.name != projection.ItemEvent {
+			if e.name != query.ItemEvent {
 				continue
 			}
 			var one run.Event

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/serve"
 )
 
@@ -26,7 +26,7 @@ func TestRestartFromACheckpoint(t *testing.T) {
 		t.Fatalf("there are %q %v", all, err)
 	}
 	s = start(t, keep)
-	list := into[projection.Page](s.get("/runs"), 200)
+	list := into[query.Page](s.get("/runs"), 200)
 	if after := s.get("/runs").body; after != before || len(list.Runs) != 2 {
 		t.Errorf("after the restart\n%s\nbefore\n%s", after, before)
 	}

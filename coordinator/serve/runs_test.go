@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
@@ -130,9 +130,9 @@ func TestHangingUpDoesNotStopTheRun(t *testing.T) {
 		_, err := http.DefaultClient.Do(req)
 		answered <- err
 	}()
-	var page projection.Page
+	var page query.Page
 	natstest.Until(t, "the run is there", func() bool {
-		page = into[projection.Page](s.get("/runs?status=running"), 200)
+		page = into[query.Page](s.get("/runs?status=running"), 200)
 		return len(page.Runs) == 1
 	})
 	hangUp()
@@ -216,7 +216,7 @@ func TestIdempotencyKey(t *testing.T) {
 	if again := s.post("/runs", body, "Idempotency-Key: k1"); again.body != answers[0] || again.status != 201 {
 		t.Errorf("after the restart: %d %s, before %s", again.status, again.body, answers[0])
 	}
-	if list := into[projection.Page](s.get("/runs"), 200); len(list.Runs) != 3 {
+	if list := into[query.Page](s.get("/runs"), 200); len(list.Runs) != 3 {
 		t.Errorf("%d runs, want 3", len(list.Runs))
 	}
 }
@@ -261,7 +261,7 @@ func TestPages(t *testing.T) {
 	slices.Reverse(want)
 	var seen []string
 	for path := "/runs?limit=3"; ; {
-		p := into[projection.Page](s.get(path), 200)
+		p := into[query.Page](s.get(path), 200)
 		for _, r := range p.Runs {
 			seen = append(seen, r.ID)
 		}
@@ -273,19 +273,19 @@ func TestPages(t *testing.T) {
 	if !slices.Equal(seen, want) {
 		t.Errorf("paged %v\nwant %v", seen, want)
 	}
-	for query, n := range map[string]int{
+	for filter, n := range map[string]int{
 		"status=pending": 7, "status=stopped,pending": 8, "agent_name=other": 1, "session_id=ses_2": 1,
 		"parent_session_id=ses_1": 1, "parent_session_id=ses_0": 0,
 		"created_after=" + middle.Format(time.RFC3339Nano): 4, "status=failed": 0,
 	} {
-		if p := into[projection.Page](s.get("/runs?"+query), 200); len(p.Runs) != n {
-			t.Errorf("runs?%s: %d, want %d", query, len(p.Runs), n)
+		if p := into[query.Page](s.get("/runs?"+filter), 200); len(p.Runs) != n {
+			t.Errorf("runs?%s: %d, want %d", filter, len(p.Runs), n)
 		}
 	}
-	for query, n := range map[string]int{"status=pending": 7, "status=stopped": 1, "agent_name=other": 1,
+	for filter, n := range map[string]int{"status=pending": 7, "status=stopped": 1, "agent_name=other": 1,
 		"parent_session_id=ses_1": 1, "limit=2": 2} {
-		if p := into[projection.SessionPage](s.get("/sessions?"+query), 200); len(p.Sessions) != n {
-			t.Errorf("sessions?%s: %d, want %d", query, len(p.Sessions), n)
+		if p := into[query.SessionPage](s.get("/sessions?"+filter), 200); len(p.Sessions) != n {
+			t.Errorf("sessions?%s: %d, want %d", filter, len(p.Sessions), n)
 		}
 	}
 	literal(t, s.get("/runs?status=failed"), 200, `{"runs":[]}`)

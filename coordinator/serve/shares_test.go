@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/serve"
 	"ao/coordinator/serve/parts"
 	"ao/nats/natstest"
@@ -156,13 +156,13 @@ func TestTheInboxWaitsForItsShare(t *testing.T) {
 			t.Fatalf("publish: %v", err)
 		}
 	}
-	count := func() int { return into[projection.Count](s.get("/runs/count"), 200).N }
+	count := func() int { return into[query.Count](s.get("/runs/count"), 200).N }
 	natstest.Until(t, "its share is spent", func() bool { return count() >= most/2 })
 	s.submit(`{"agent_name":"plain","prompt":"another's"}`)
 	if n := count(); n > most*3/4 {
 		t.Errorf("the inbox got %d of %d", n, most)
 	}
-	turns := func() int { return len(into[projection.Page](s.get("/runs?session_id="+parent.SessionID), 200).Runs) }
+	turns := func() int { return len(into[query.Page](s.get("/runs?session_id="+parent.SessionID), 200).Runs) }
 	s.workAs(thinker("mind"), func(q run.Queued) run.Outcome { return done(`"x"`) })
 	natstest.Until(t, "the child has ended, and its parent is called back", func() bool {
 		return s.get("/runs/" + child.RunID).want(200)["status"] == "completed" && turns() == 2

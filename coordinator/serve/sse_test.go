@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve"
 	"ao/nats/natstest"
@@ -183,7 +183,7 @@ func TestLastEventID(t *testing.T) {
 	s.work(parrot, echo("tool"))
 	next, hangUp := s.listen("GET", "/sse/sessions", "")
 	first, _ := next()
-	if first.name != projection.ItemInit || first.id == "" {
+	if first.name != query.ItemInit || first.id == "" {
 		t.Fatalf("%v", first)
 	}
 	for range 3 {
@@ -192,7 +192,7 @@ func TestLastEventID(t *testing.T) {
 	enough := func(all []sseEvent) bool {
 		n := 0
 		for _, e := range all {
-			if e.name == projection.ItemRunUpdated && strings.Contains(e.data, `"status":"completed"`) {
+			if e.name == query.ItemRunUpdated && strings.Contains(e.data, `"status":"completed"`) {
 				n++
 			}
 		}
@@ -222,7 +222,7 @@ func TestLastEventID(t *testing.T) {
 	next, hangUp = s.listen("GET", "/sse/sessions", "", "Last-Event-ID: 999999-0")
 	gap, _ := next()
 	init, _ := next()
-	if gap.name != projection.ItemGap || init.name != projection.ItemInit {
+	if gap.name != query.ItemGap || init.name != query.ItemInit {
 		t.Errorf("a position that is not kept: %v, %v", gap, init)
 	}
 	hangUp()

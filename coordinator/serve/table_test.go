@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/shared/fault"
 	"ao/shared/run"
 )
@@ -93,7 +93,7 @@ func TestRunsAsATable(t *testing.T) {
 		some[699]["parameters"] != `{"prompt":"0"}` {
 		t.Errorf("got %d rows, last %v; want 700, last %s", len(some), some[len(some)-1], ids[699])
 	}
-	page := into[projection.Page](s.get("/runs?limit=1000"), 200)
+	page := into[query.Page](s.get("/runs?limit=1000"), 200)
 	if rest := s.table("&cursor=" + page.Next); len(rest) != many+3-1000 {
 		t.Errorf("%d rows follow a page", len(rest))
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/shared/run"
 )
@@ -26,7 +26,7 @@ func watchUntil(t *testing.T, next func() (sseEvent, bool), ids map[string]bool)
 			t.Fatalf("the stream ended; missing %v", ids)
 		}
 		var c changes
-		if err := json.Unmarshal([]byte(e.data), &c); err != nil || e.name != projection.ItemRuns ||
+		if err := json.Unmarshal([]byte(e.data), &c); err != nil || e.name != query.ItemRuns ||
 			e.id != c.Position {
 			t.Fatalf("%v %v", e, err)
 		}
@@ -58,7 +58,7 @@ func TestNothingIsMissedBetweenListAndStream(t *testing.T) {
 		at := list.header.Get("Ao-Position")
 		known[done.ID] = true
 		shown := map[string]bool{}
-		for _, r := range into[projection.Page](list, 200).Runs {
+		for _, r := range into[query.Page](list, 200).Runs {
 			shown[r.ID] = true
 		}
 		if !shown[done.ID] || len(shown) != len(known) {
@@ -126,7 +126,7 @@ func TestAListIsWatched(t *testing.T) {
 	s.work(parrot, echo("tool"), echo("other"))
 	next, hangUp := s.listen("GET", "/sse/runs?agent_name=tool&roots=true", "")
 	defer hangUp()
-	if e, ok := next(); !ok || e.name != projection.ItemInit || e.data != "{}" || e.id == "" {
+	if e, ok := next(); !ok || e.name != query.ItemInit || e.data != "{}" || e.id == "" {
 		t.Fatalf("%v", e)
 	}
 	other := into[runs.Outcome](s.post("/runs", `{"agent_name":"other","mode":"sync"}`), 200)
@@ -147,7 +147,7 @@ func TestAListIsWatched(t *testing.T) {
 	stale, hangUp2 := s.listen("GET", "/sse/runs", "", "Last-Event-ID: 999999-0")
 	defer hangUp2()
 	gap, _ := stale()
-	if init, _ := stale(); gap.name != projection.ItemGap || init.name != projection.ItemInit {
+	if init, _ := stale(); gap.name != query.ItemGap || init.name != query.ItemInit {
 		t.Errorf("%v, %v", gap, init)
 	}
 	if g := s.get("/sse/runs?status=nine"); g.want(400)["field"] != "status" {
@@ -162,7 +162,7 @@ func TestAWatchedRowSaysWhyARunWaits(t *testing.T) {
 	s.post("/agents", `{"name":"nobodys","demands":{"tags":["none"]}}`).want(201)
 	next, hangUp := s.listen("GET", "/sse/runs?roots=true", "")
 	defer hangUp()
-	if e, ok := next(); !ok || e.name != projection.ItemInit {
+	if e, ok := next(); !ok || e.name != query.ItemInit {
 		t.Fatalf("%v", e)
 	}
 	waits := s.submit(`{"agent_name":"nobodys","prompt":"x"}`)

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -24,7 +24,7 @@ type attempts struct {
 }
 
 // add adds earlier attempts to the runs of a page. Those that cannot be read are left out.
-func (a attempts) add(ctx context.Context, p *projection.TreePage) error {
+func (a attempts) add(ctx context.Context, p *query.TreePage) error {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, attemptReaders)
 	left := attemptsOfPage
@@ -52,7 +52,7 @@ func (a attempts) add(ctx context.Context, p *projection.TreePage) error {
 }
 
 // read reads an attempt. claimed: a runner claimed it, and its claim is still kept.
-func (a attempts) read(ctx context.Context, session, id string, attempt int) (one projection.TreeAttempt,
+func (a attempts) read(ctx context.Context, session, id string, attempt int) (one query.TreeAttempt,
 	claimed bool) {
 	part, key := subject.Partition(session), a.keys.Of(id, attempt)
 	one.Attempt = attempt

@@ -7,7 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/shared/run"
@@ -35,11 +36,11 @@ type Needs struct {
 // History is the part of the history about sessions.
 type History interface {
 	Session(ctx context.Context, id string) (run.Session, error)
-	Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error)
-	Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error)
+	Sessions(ctx context.Context, q query.Query) (query.SessionPage, error)
+	Tree(ctx context.Context, id string, limit int, cursor string) (query.TreePage, error)
 	SessionResult(ctx context.Context, id string) (run.Result, run.Run, error)
 	Events(ctx context.Context, session, after string, limit int) ([]run.Event, string, error)
-	Open(session string) []projection.Active
+	Open(session string) []state.Active
 	RunsOf(session string) []string
 	Root(session string) string           // the run that was claimed last
 	UndeliveredRun(session string) string // a child run whose callback to its parent session is pending
@@ -50,7 +51,7 @@ type History interface {
 
 // attemptHistory is the part of the history about attempts.
 type attemptHistory interface {
-	Active(id string) (projection.Active, bool)
+	Active(id string) (state.Active, bool)
 	Ready() error
 }
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -37,13 +37,13 @@ func (t *Service) Events(ctx context.Context, session, after string, limit int) 
 }
 
 // Sessions lists sessions.
-func (t *Service) Sessions(ctx context.Context, q projection.Query) (projection.SessionPage, error) {
+func (t *Service) Sessions(ctx context.Context, q query.Query) (query.SessionPage, error) {
 	t.Reads.WaitOwnWrites(ctx)
 	return t.History.Sessions(ctx, q)
 }
 
 // Tree returns a page of a session and all below it, with their runs.
-func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string) (projection.TreePage, error) {
+func (t *Service) Tree(ctx context.Context, id string, limit int, cursor string) (query.TreePage, error) {
 	t.Reads.WaitOwnWrites(ctx)
 	p, err := t.History.Tree(ctx, id, limit, cursor)
 	if err == nil {

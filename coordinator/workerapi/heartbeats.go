@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ao/coordinator/audit"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/subject"
 	"ao/shared/fault"
 	"ao/shared/runnerapi"
@@ -16,7 +16,7 @@ import (
 // Heartbeats answers the heartbeats of workers.
 type Heartbeats struct {
 	History interface {
-		Active(id string) (projection.Active, bool)
+		Active(id string) (state.Active, bool)
 		Ended(id string) bool
 		IsDeleted(session string) bool
 		Idle(runner string, sessions []string)
@@ -34,7 +34,7 @@ type Heartbeats struct {
 	Refresh   func(ctx context.Context, runner string) (rev uint64, err error)
 	Queues    func(r runnerapi.Runner) []string
 	Unused    func(r runnerapi.Runner) []string // older definitions that no accepted run carries
-	AttemptOf func(a projection.Active, key string) int
+	AttemptOf func(a state.Active, key string) int
 	CatchUp   func(ctx context.Context) error // waits until the projection has what NATS has
 	Versions  func() (records, events int)    // that workers may write
 	APIURL    string

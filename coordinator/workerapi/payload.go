@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"ao/coordinator/payload"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -29,7 +29,7 @@ type Payloads struct {
 	Keys interface {
 		Check(run string, attempt int, key string) error
 	}
-	Active        func(run string) (projection.Active, bool)
+	Active        func(run string) (state.Active, bool)
 	ActiveSession func(run string, attempt int) (session string, ok bool)
 	CatchUp       func(ctx context.Context) error // waits until the projection has what NATS has
 	MaxBytes      int64                           // of a result or a state

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
+	"ao/coordinator/projection/follow"
+	"ao/coordinator/projection/query"
 	"ao/nats/bus"
 	"ao/nats/embed"
 	"ao/nats/subject"
@@ -38,7 +40,7 @@ func (b bench) replay(ctx context.Context, fsync string) {
 		float64(state.Bytes)/(1<<20), time.Since(start).Seconds())
 
 	before := heap()
-	whole := follow(ctx, records, filepath.Join(dir, "projection"))
+	whole := caughtUp(ctx, records, filepath.Join(dir, "projection"))
 	applied := whole.Stats().Applied
 	fmt.Printf("read from the beginning: ready after %.2f s (%.0f records/s), %d applied, %d bytes of heap for a run\n",
 		whole.took.Seconds(), float64(applied)/whole.took.Seconds(), applied, (heap()-before)/int64(b.history))
@@ -57,7 +59,7 @@ func (b bench) replay(ctx context.Context, fsync string) {
 	whole.end()
 	fmt.Printf("clean end, with a last checkpoint: %.2f s\n", time.Since(start).Seconds())
 	runtime.GC()
-	again := follow(ctx, records, filepath.Join(dir, "projection"))
+	again := caughtUp(ctx, records, filepath.Join(dir, "projection"))
 	defer again.end()
 	_, _, kept := again.Counts()
 	fmt.Printf("start from the checkpoint: ready after %.2f s, %d records applied, %d ended runs known\n",
@@ -67,17 +69,19 @@ func (b bench) replay(ctx context.Context, fsync string) {
 // follower is a projection that has caught up.
 type follower struct {
 	*projection.Projection
-	*projection.Index
-	*projection.ActiveRuns
-	*projection.Follower
+	*query.Index
+	*query.ActiveRuns
+	*follow.Follower
 	took time.Duration
 	end  func()
 }
 
-func follow(ctx context.Context, b *bus.Bus, dir string) *follower {
+func caughtUp(ctx context.Context, b *bus.Bus, dir string) *follower {
 	ctx, cancel := context.WithCancel(ctx)
-	p := projection.New(b, projection.Config{Log: warnLogger(), Dir: dir})
-	f := &follower{Projection: p.Projection, Index: p.Index, ActiveRuns: p.ActiveRuns, Follower: p.Follower}
+	p := projection.New(projection.Config{Log: warnLogger()})
+	w := follow.New(p, b, dir, warnLogger())
+	q := query.New(p, b, w, nil)
+	f := &follower{Projection: p, Index: q.Index, ActiveRuns: q.ActiveRuns, Follower: w}
 	over := make(chan struct{})
 	start := time.Now()
 	go func() { defer close(over); f.Run(ctx) }()

@@ -8,7 +8,9 @@ type mutation struct {
 }
 
 const (
-	fold      = "coordinator/projection/"
+	state     = "coordinator/projection/state/"
+	follow    = "coordinator/projection/follow/"
+	query     = "coordinator/projection/query/"
 	control   = "coordinator/control/"
 	recording = "coordinator/record/"
 )
@@ -33,27 +35,28 @@ var mutations = []mutation{
 	{"nats/stream/continuation.go", "a lost end is not noticed", "	return ErrHistoryReplaced\n", "	return nil\n"},
 	{"nats/stream/tail.go", "replaced records are not noticed",
 		"now != want {", "now.Seq != want.Seq {"},
-	{fold + "reducer.go", "the reducer reads the clock", "a.NotBefore = m.Time.Add(", "a.NotBefore = time.Now().Add("},
-	{fold + "reducer.go", "an end frees no place in its session",
+	{state + "reducer.go", "the reducer reads the clock", "a.NotBefore = m.Time.Add(", "a.NotBefore = time.Now().Add("},
+	{state + "reducer.go", "an end frees no place in its session",
 		"	if r.live.snap.open() {\n		s.open--\n	}\n", ""},
-	{fold + "reducer.go", "a failed attempt has no next one",
+	{state + "reducer.go", "a failed attempt has no next one",
 		"	if !last && (returned || move == run.MoveFailed &&",
 		"	if !last && (returned || false && move == run.MoveFailed &&"},
-	{fold + "row.go", "a session's turns do not wait",
+	{state + "row.go", "a session's turns do not wait",
 		"	if s.open > 0 || len(s.live) == 0 {\n		return nil\n	}\n	return s.live[0]\n",
 		"	for _, r := range s.live {\n		if !r.live.snap.open() {\n			return r\n		}\n	}\n" +
 			"	return nil\n"},
-	{fold + "row.go", "the last turn comes first",
+	{state + "row.go", "the last turn comes first",
 		"len(s.live) == 0 {\n		return nil\n	}\n	return s.live[0]\n",
 		"len(s.live) == 0 {\n		return nil\n	}\n	return s.live[len(s.live)-1]\n"},
-	{fold + "keyed.go", "any key ends a run", "	case a.Key != \"\" && a.Key == rec.Key:", "	case a.Key != \"\":"},
-	{fold + "forget.go", "a deletion ignores open runs",
-		"	if s != nil && (len(s.live) > 0 || f.callbacks.hasPending(s)",
-		"	if s != nil && (f.callbacks.hasPending(s)"},
-	{fold + "follow.go", "a deletion read late is ignored", "	if ch.Kind != subject.DeletedKind || ch.Applied {",
+	{state + "keyed.go", "any key ends a run", "	case a.Key != \"\" && a.Key == rec.Key:",
+		"	case a.Key != \"\":"},
+	{state + "forget.go", "a deletion ignores open runs",
+		"	if s != nil && (len(s.live) > 0 || f.Callbacks.hasPending(s)",
+		"	if s != nil && (f.Callbacks.hasPending(s)"},
+	{follow + "follow.go", "a deletion read late is ignored", "	if ch.Kind != subject.DeletedKind || ch.Applied {",
 		"	if ch.Kind != subject.DeletedKind || true {"},
-	{fold + "worklist.go", "history is cut in open runs",
-		"			case r.live != nil,\n", "			case false,\n"},
+	{state + "lowwater.go", "history is cut in open runs",
+		"		case r.live != nil,\n", "		case false,\n"},
 
 	// Accepted is never lost, and every effect may be repeated.
 	{"coordinator/runs/idempotency.go", "a repeated key makes another run",
@@ -133,9 +136,9 @@ var mutations = []mutation{
 	{control + "damage/damage.go", "runs that had begun start again",
 		"		if c.Mark.Affects(a.FirstSeq) {",
 		"		if false {"},
-	{fold + "activeruns.go", "turns that wait are not looked for after a loss",
-		"return r.live.snap.Claim == nil })",
-		"return r.live.snap.Claim == nil && r.session.turn() == r })"},
+	{query + "activeruns.go", "turns that wait are not looked for after a loss",
+		"return r.Active().Claim == nil })",
+		"return r.Active().Claim == nil && r.Session().NextTurn() == r })"},
 	{"coordinator/highwater/keeper.go", "a loss is not recorded", "	} else if d != nil {",
 		"	} else if d != nil && false {"},
 	{"coordinator/highwater/damage.go", "a damage before the last one is never resolved",

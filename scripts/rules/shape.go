@@ -163,8 +163,8 @@ func typeName(t ast.Expr) string {
 	}
 }
 
-// projection is the only package of the coordinator that all may import.
-const projection = "ao/coordinator/projection"
+// projection is the only part of the coordinator that all may import.
+const projection = "ao/coordinator/projection/..."
 
 // fewImporters limits the importers of a package of the coordinator, except the projection.
 func fewImporters(h *House, say reporter) {
@@ -185,7 +185,7 @@ func fewImporters(h *House, say reporter) {
 		}
 	}
 	for _, used := range slices.Sorted(maps.Keys(by)) {
-		if n := len(by[used]); n > maxImporters && used != projection {
+		if n := len(by[used]); n > maxImporters && !covers(projection, used) {
 			say("%s is imported by %d packages, %d are the most: %s", used, n,
 				maxImporters, strings.Join(slices.Sorted(maps.Keys(by[used])), ", "))
 		}

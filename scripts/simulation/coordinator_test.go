@@ -26,6 +26,9 @@ import (
 	"ao/coordinator/ledger"
 	"ao/coordinator/payload"
 	"ao/coordinator/projection"
+	"ao/coordinator/projection/follow"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -52,20 +55,27 @@ const (
 // history is the whole read model, as serve/parts has it.
 type history struct {
 	*projection.Projection
-	*projection.Index
-	*projection.Payloads
-	*projection.ActiveRuns
-	*projection.Worklist
+	*query.Index
+	*query.Payloads
+	*query.ActiveRuns
+	*query.Worklist
 	*projection.Overlay
-	*projection.Reader
-	*projection.Lists
-	*projection.Feed
-	*projection.Follower
+	*query.Reader
+	*query.Lists
+	*query.Feed
+	*follow.Follower
 }
 
-func historyOf(p projection.Parts) history {
-	return history{p.Projection, p.Index, p.Payloads, p.ActiveRuns, p.Worklist, p.Overlay, p.Reader, p.Lists, p.Feed,
-		p.Follower}
+func newHistory(log interface {
+	query.Log
+	follow.Source
+}, cfg projection.Config,
+) history {
+	p := projection.New(cfg)
+	f := follow.New(p, log, "", cfg.Log)
+	q := query.New(p, log, f, cfg.Key)
+	return history{p, q.Index, q.Payloads, q.ActiveRuns, q.Worklist, projection.NewOverlay(p), q.Reader, q.Lists,
+		q.Feed, f}
 }
 
 // coordinator is one coordinator process: the product's parts, wired to simulated ones.
@@ -95,10 +105,10 @@ type coordinator struct {
 // fixed is record version 1, for everybody.
 type fixed struct{}
 
-func (fixed) Now() int                   { return run.Version }
-func (fixed) Of(a projection.Active) int { return run.Version }
-func (fixed) Advertised() int            { return run.Version }
-func (fixed) Returns() bool              { return true }
+func (fixed) Now() int              { return run.Version }
+func (fixed) Of(a state.Active) int { return run.Version }
+func (fixed) Advertised() int       { return run.Version }
+func (fixed) Returns() bool         { return true }
 
 // catalog has the agents of every deployment.
 type catalog map[string]*agents.Resolved
@@ -169,9 +179,8 @@ func (w *world) startCoordinator(name string) *coordinator {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &coordinator{client: w.connect(name), cancel: cancel, keys: record.NewKeys()}
 	log := w.log.With("by", name)
-	parts := projection.New(c.client, projection.Config{Log: log, Key: c.keys.Of, ValidChecked: c.keys.ValidChecked,
-		OnEffect: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) }})
-	c.history = historyOf(parts)
+	c.history = newHistory(c.client, projection.Config{Log: log, Key: c.keys.Of, ValidChecked: c.keys.ValidChecked,
+		OnEffect: func(e state.Effect) { c.scheduler.Wake(control.Signal(e)) }})
 	c.registry = runners.New(runners.Config{Log: log, Lease: leaseTime, NoMatch: noMatch,
 		Listening:  func() time.Duration { return c.hearing.Listening() },
 		Thresholds: runnerapi.Thresholds{Stale: removeAfter / 2, Remove: removeAfter}, Retry: insist,
@@ -218,7 +227,7 @@ func (c *coordinator) stop() {
 
 // Signals that wake controllers, as in serve/parts.
 const (
-	certain    = control.Signal(projection.HistoryConfirmed)
+	certain    = control.Signal(state.HistoryConfirmed)
 	registered = control.Signal(1 << 16)
 	requeued   = control.Signal(1 << 17)
 )
@@ -302,14 +311,14 @@ func (c *coordinator) wire(log *slog.Logger) {
 		*runs.Service
 	}{c.registry, table, agents, c.service}}
 	results := resultcheck.New(resultcheck.Config{History: h, Ends: ends, Meter: meters{}, Log: log})
-	results.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.ResultDue)) }
+	results.Pool.Idle = func() { c.scheduler.Wake(control.Signal(state.ResultDue)) }
 	reports := struct {
 		*record.Writer
 		*record.ReadBarrier
 	}{records, reads}
 	callbacks := callback.New(callback.Config{History: h, Records: reports, Plans: planner{c.service.Plans},
 		MaxPayload: 1 << 20, Log: log})
-	callbacks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.CallbackDue)) }
+	callbacks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(state.CallbackDue)) }
 	webhooks := webhook.NewController(webhook.ControllerConfig{History: struct {
 		history
 		*runs.Service
@@ -319,7 +328,7 @@ func (c *coordinator) wire(log *slog.Logger) {
 		bucket
 		insisting
 	}{records, reads, c.bucket(subject.Reservations), insisting{}}, Receivers: receivers{c: c}, Log: log})
-	webhooks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(projection.WebhookDue)) }
+	webhooks.Pool.Idle = func() { c.scheduler.Wake(control.Signal(state.WebhookDue)) }
 	expired := expiry.New(expiry.Config{Log: log, RemoveAfter: removeAfter, Lease: leaseTime, Connection: c.client,
 		Runners: &departures{Deregistrar: &runners.Deregistrar{Runners: c.registry}, by: c.name, world: c.world},
 		Attempts: struct {
@@ -339,15 +348,15 @@ func (c *coordinator) wire(log *slog.Logger) {
 	c.scheduler = control.New(log,
 		control.Plan{Name: "leases", Do: c.leases, Every: lease.Every},
 		control.Plan{Name: "dispatch", Do: dispatcher, Every: time.Second, Allowed: sure,
-			Wakes: control.Signal(projection.TurnDue) | registered | certain},
+			Wakes: control.Signal(state.TurnDue) | registered | certain},
 		control.Plan{Name: "result check", Do: results, Every: time.Second, Allowed: sure,
-			Wakes: control.Signal(projection.ResultDue) | certain},
+			Wakes: control.Signal(state.ResultDue) | certain},
 		control.Plan{Name: "callbacks", Do: callbacks, Every: time.Second, Allowed: sure,
-			Wakes: control.Signal(projection.CallbackDue) | certain},
+			Wakes: control.Signal(state.CallbackDue) | certain},
 		control.Plan{Name: "webhooks", Do: webhooks, Every: webhooks.Pace(), Allowed: sure,
-			Wakes: control.Signal(projection.WebhookDue) | certain},
+			Wakes: control.Signal(state.WebhookDue) | certain},
 		control.Plan{Name: "stopping", Do: &stopping.Controller{History: h, Records: reports, Ends: ends, Log: log},
-			Wakes: control.Signal(projection.TreeStopDue) | certain, Every: time.Second, Allowed: sure},
+			Wakes: control.Signal(state.TreeStopDue) | certain, Every: time.Second, Allowed: sure},
 		control.Plan{Name: "completion", Every: completion.Every, Allowed: sure,
 			Do: &completion.Controller{History: h, Records: queued, Repair: torn, Log: log}},
 		control.Plan{Name: "expiry", Do: expired, Every: time.Second},

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ao/coordinator/ledger"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/record"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -391,7 +391,7 @@ func (o *oracle) stuck() {
 		if err := c.mark.Held(); err != nil {
 			o.fail("stuck: nothing starts by %s: %v", c.name, err)
 		}
-		say := func(a projection.Active) {
+		say := func(a state.Active) {
 			if len(o.wrong) < before+3 {
 				o.fail("stuck: run %s of session %s is %s for %s: attempt %d, queued %d, claimed %d, offered %d, "+
 					"carried %d", a.Spec.ID, a.Spec.SessionID, a.Status, c.name, a.Attempt, a.QueuedSeq, a.ClaimSeq,

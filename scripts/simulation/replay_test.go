@@ -19,12 +19,12 @@ func (o *oracle) replay() {
 	var fresh *client
 	_ = o.loop.call(ctx, &act{key: "connect", do: func() time.Duration { fresh = o.connect("reader"); return 0 }})
 	first := o.coordinators[0]
-	parts := projection.New(fresh, projection.Config{Log: slog.New(slog.DiscardHandler), Key: first.keys.Of,
-		ValidChecked: first.keys.ValidChecked})
+	anew := reader{history: newHistory(fresh, projection.Config{Log: slog.New(slog.DiscardHandler), Key: first.keys.Of,
+		ValidChecked: first.keys.ValidChecked})}
 	ended := make(chan struct{})
-	go func() { _ = parts.Follower.Run(ctx); close(ended) }()
+	go func() { _ = anew.Run(ctx); close(ended) }()
 	for range 1000 {
-		if parts.Follower.Ready() == nil {
+		if anew.Ready() == nil {
 			break
 		}
 		pause(ctx, 20*time.Millisecond)
@@ -33,7 +33,6 @@ func (o *oracle) replay() {
 	if o.losses.any {
 		o.inOrder()
 	}
-	anew := reader{history: historyOf(parts)}
 	var readers [coordinatorCount]reader
 	for i, c := range o.coordinators {
 		readers[i].history = c.history

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ao/coordinator/projection"
+	"ao/coordinator/projection/follow"
 	"ao/nats/stream"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -175,8 +176,8 @@ func warmUp() {
 		return
 	}
 	warm = true
-	p := projection.New(warmLog{}, projection.Config{Log: slog.New(slog.DiscardHandler)})
-	_ = p.Follower.Run(context.Background())
+	p := projection.New(projection.Config{Log: slog.New(slog.DiscardHandler)})
+	_ = follow.New(p, warmLog{}, "", nil).Run(context.Background())
 }
 
 // warmLog has enough runs for the projection to compress their texts.

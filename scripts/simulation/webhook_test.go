@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/webhook"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/subject"
 	"ao/shared/run"
 )
@@ -80,8 +80,8 @@ func (o *oracle) posted(c *coordinator, id string, body []byte, answer int) {
 
 // webhooksDue returns the runs whose webhook is to be tried soon.
 func (c *coordinator) webhooksDue() (ids []string) {
-	for _, d := range c.history.DueWebhooks(projection.WebhookQuery{Now: time.Now().Add(7 * time.Second), Limit: 3,
-		Capacity: func(string) int { return 3 }, Skip: func(projection.Webhook) bool { return false }}) {
+	for _, d := range c.history.DueWebhooks(state.WebhookQuery{Now: time.Now().Add(7 * time.Second), Limit: 3,
+		Capacity: func(string) int { return 3 }, Skip: func(state.Webhook) bool { return false }}) {
 		ids = append(ids, d.RunID)
 	}
 	return ids

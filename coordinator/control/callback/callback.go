@@ -11,7 +11,7 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/pool"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/shared/fault"
@@ -35,15 +35,15 @@ type Controller struct {
 	Config
 	Pool *pool.Pool // writes the callbacks
 
-	backlog []projection.PendingCallback // found, but not started for lack of room
+	backlog []state.PendingCallback // found, but not started for lack of room
 	sweptAt time.Time
 }
 
 // History is the part of the projection that concerns callbacks.
 type History interface {
-	NewCallbacks() []projection.PendingCallback // new since the last call
-	DueCallbacks() []projection.PendingCallback // all
-	DueCallback(session string) (projection.PendingCallback, bool)
+	NewCallbacks() []state.PendingCallback // new since the last call
+	DueCallbacks() []state.PendingCallback // all
+	DueCallback(session string) (state.PendingCallback, bool)
 	End(ctx context.Context, id string) (run.Ended, error)
 	Ended(id string) bool
 	Spec(ctx context.Context, id string) (run.Spec, error)
@@ -55,7 +55,7 @@ type Config struct {
 	History History
 	Records interface {
 		// the list, then the turn
-		Callback(o projection.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error)
+		Callback(o state.PendingCallback, reported int, turn run.Spec) ([]bus.Entry, error)
 		Offload(ctx context.Context, s *run.Spec) error
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
 		NoteWritten(seq uint64)
@@ -97,7 +97,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 }
 
 // deliver calls one parent back. It is as good if another coordinator has done so.
-func (c *Controller) deliver(ctx context.Context, o projection.PendingCallback) error {
+func (c *Controller) deliver(ctx context.Context, o state.PendingCallback) error {
 	reported, err := c.Deliver(ctx, o)
 	switch {
 	case err == nil:
@@ -114,7 +114,7 @@ func (c *Controller) deliver(ctx context.Context, o projection.PendingCallback) 
 // Deliver calls a parent back if o still holds. ErrTaken: it does not, or somebody else has done it. After a loss of
 // records a callback record may be there that does not count: it cannot be read, or precedes the child's end. Then the
 // next number is taken.
-func (c *Controller) Deliver(ctx context.Context, o projection.PendingCallback) (reported int, err error) {
+func (c *Controller) Deliver(ctx context.Context, o state.PendingCallback) (reported int, err error) {
 	for next := o; ; next.Deliveries++ {
 		t, err := c.Prepare(ctx, next)
 		if err != nil {
@@ -138,7 +138,7 @@ func (c *Controller) Deliver(ctx context.Context, o projection.PendingCallback) 
 }
 
 // stillDue reports whether o is still what the projection says. It may begin to read the history again meanwhile.
-func (c *Controller) stillDue(o projection.PendingCallback) bool {
+func (c *Controller) stillDue(o state.PendingCallback) bool {
 	before := c.History.Confirmed()
 	now, ok := c.History.DueCallback(o.Session)
 	return ok && before && c.History.Confirmed() && now.Deliveries == o.Deliveries && now.LastRun == o.LastRun &&
@@ -154,7 +154,7 @@ type Turn struct {
 }
 
 // Prepare builds the turn that reports the children in o. It stores large bodies as payloads first.
-func (c *Controller) Prepare(ctx context.Context, o projection.PendingCallback) (t Turn, err error) {
+func (c *Controller) Prepare(ctx context.Context, o state.PendingCallback) (t Turn, err error) {
 	children, err := c.children(ctx, o.Children)
 	if err != nil {
 		return t, err
@@ -173,7 +173,7 @@ func (c *Controller) Prepare(ctx context.Context, o projection.PendingCallback) 
 
 // children reads how they ended, as many as one turn can hold. A result that is no longer kept, or unreadable, is
 // reported as none.
-func (c *Controller) children(ctx context.Context, pending []projection.Child) (all []prompt.Child, err error) {
+func (c *Controller) children(ctx context.Context, pending []state.Child) (all []prompt.Child, err error) {
 	var size int64
 	for _, child := range pending {
 		e, err := c.History.End(ctx, child.RunID)
@@ -219,7 +219,7 @@ func endSize(e run.Ended) (n int64) {
 
 // turn builds the parent's run that reports children: all of them, or as many of the first as fit. A single child that
 // does not fit is cut.
-func (c *Controller) turn(ctx context.Context, o projection.PendingCallback, children []prompt.Child,
+func (c *Controller) turn(ctx context.Context, o state.PendingCallback, children []prompt.Child,
 ) (spec run.Spec, reported int, err error) {
 	reported = len(children)
 	for limit := c.MaxPayload / 2; ; {
@@ -244,7 +244,7 @@ func (c *Controller) turn(ctx context.Context, o projection.PendingCallback, chi
 
 // resume builds a run that continues the session with the session's own parent, mode and output schema. If its agent
 // cannot be used any more, the session's last run says how the agent was: a due callback is always written.
-func (c *Controller) resume(ctx context.Context, o projection.PendingCallback, parameters json.RawMessage,
+func (c *Controller) resume(ctx context.Context, o state.PendingCallback, parameters json.RawMessage,
 ) (run.Spec, error) {
 	last, lastErr := c.History.Spec(ctx, o.LastRun)
 	if fault.KindOf(lastErr) == fault.Unavailable || ctx.Err() != nil {
@@ -281,7 +281,7 @@ const maxLinks = 32
 
 // traceTurn continues the trace of the session's last run in the callback turn. The span links the children's traces.
 // End it once the turn is accepted.
-func (c *Controller) traceTurn(ctx context.Context, turn *run.Spec, children []projection.Child) trace.Span {
+func (c *Controller) traceTurn(ctx context.Context, turn *run.Spec, children []state.Child) trace.Span {
 	if c.Spans == nil {
 		return trace.Span{}
 	}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -25,15 +25,15 @@ const grace = time.Second
 // one; the stream takes each record once.
 type Controller struct {
 	History interface {
-		UnwrittenEnds() []projection.Active
-		Reservations() []projection.Reservation
-		ReservedRecord(ctx context.Context, p projection.Reservation) ([]byte, error)
+		UnwrittenEnds() []state.Active
+		Reservations() []state.Reservation
+		ReservedRecord(ctx context.Context, p state.Reservation) ([]byte, error)
 		IsReserved(id string) bool
 		Confirmed() bool
 	}
 	Records interface {
 		Put(ctx context.Context, e bus.Entry) error
-		AppendCarriedEnd(ctx context.Context, a projection.Active) error
+		AppendCarriedEnd(ctx context.Context, a state.Active) error
 		AcceptDamaged(ctx context.Context, accepted bus.Entry) error
 		// waits until the projection is past the record that has taken a subject; unreadable: NATS cannot read it
 		Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
@@ -91,7 +91,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 
 // acceptReserved accepts a run that its session's or its callback's record carries. A crash of NATS may have lost the
 // run's own records and kept what its worker wrote.
-func (c *Controller) acceptReserved(ctx context.Context, p projection.Reservation) error {
+func (c *Controller) acceptReserved(ctx context.Context, p state.Reservation) error {
 	exists, err := c.Repair.RemoveStale(ctx, p.RunID, p.SessionID, p.Seq)
 	damaged := err != nil && fault.Of(err).Code == run.CodeDamaged // it had begun
 	if exists || err != nil && !damaged {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/completion"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -22,18 +22,18 @@ type world struct {
 	did                string
 }
 
-func (w *world) UnwrittenEnds() []projection.Active { return nil }
+func (w *world) UnwrittenEnds() []state.Active { return nil }
 
-func (w *world) Reservations() []projection.Reservation {
-	return []projection.Reservation{{Seq: 7, RunID: "run_1", SessionID: "ses_1"}}
+func (w *world) Reservations() []state.Reservation {
+	return []state.Reservation{{Seq: 7, RunID: "run_1", SessionID: "ses_1"}}
 }
 
-func (w *world) ReservedRecord(context.Context, projection.Reservation) ([]byte, error) {
+func (w *world) ReservedRecord(context.Context, state.Reservation) ([]byte, error) {
 	return nil, nil
 }
-func (w *world) IsReserved(string) bool                                    { return true }
-func (w *world) Confirmed() bool                                           { return true }
-func (w *world) AppendCarriedEnd(context.Context, projection.Active) error { return nil }
+func (w *world) IsReserved(string) bool                               { return true }
+func (w *world) Confirmed() bool                                      { return true }
+func (w *world) AppendCarriedEnd(context.Context, state.Active) error { return nil }
 
 func (w *world) RemoveStale(context.Context, string, string, uint64) (bool, error) {
 	return w.exists, w.damage

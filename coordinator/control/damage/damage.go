@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ao/coordinator/highwater"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/stream"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -33,8 +33,8 @@ type Controller struct {
 		Resolve(ctx context.Context, failed, lost []highwater.Run) error
 	}
 	History interface {
-		Unclaimed() iter.Seq[projection.Active] // also those that wait for their session's turn
-		Claimed() iter.Seq[projection.Active]
+		Unclaimed() iter.Seq[state.Active] // also those that wait for their session's turn
+		Claimed() iter.Seq[state.Active]
 		// runs that were claimed or had ended in a history that was replaced, and are not so now
 		FormerRuns(f func(id string, was run.Status, missing bool))
 		DropFormer()
@@ -43,8 +43,8 @@ type Controller struct {
 		LastEvent(ctx context.Context, filter string) (uint64, error) // 0: there is none
 		Listening() time.Duration
 		Named(key string) bool // by a heartbeat, since this process listens
-		FailDamaged(ctx context.Context, a projection.Active, evidence string) error
-		AttemptKey(a projection.Active) string
+		FailDamaged(ctx context.Context, a state.Active, evidence string) error
+		AttemptKey(a state.Active) string
 	}
 
 	failed map[string]highwater.Run // so far
@@ -90,7 +90,7 @@ const unnamed = "it was claimed, and no heartbeat names it"
 
 // failBegun fails the unclaimed runs that had begun. It does so again if the end was not written, or is lost, too.
 func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status) error {
-	var waiting []projection.Active
+	var waiting []state.Active
 	for a := range c.History.Unclaimed() {
 		if c.Mark.Affects(a.FirstSeq) {
 			waiting = append(waiting, a)
@@ -123,7 +123,7 @@ func (c *Controller) failBegun(ctx context.Context, former map[string]run.Status
 }
 
 // evidence returns how it is known that an unclaimed run had begun; empty: nothing shows it.
-func (c *Controller) evidence(ctx context.Context, a projection.Active, was run.Status) (string, error) {
+func (c *Controller) evidence(ctx context.Context, a state.Active, was run.Status) (string, error) {
 	switch {
 	case was != "":
 		return "a coordinator had read its claim", nil

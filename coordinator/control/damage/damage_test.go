@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/highwater"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/stream"
 	"ao/shared/run"
 )
@@ -24,13 +24,13 @@ type history struct {
 	resolved  []highwater.Run
 }
 
-func (h *history) Unclaimed() iter.Seq[projection.Active] {
+func (h *history) Unclaimed() iter.Seq[state.Active] {
 	if h.ended {
-		return slices.Values([]projection.Active{})
+		return slices.Values([]state.Active{})
 	}
-	return slices.Values([]projection.Active{{Spec: &run.Spec{ID: "run_1", SessionID: "ses_1"}, FirstSeq: 1}})
+	return slices.Values([]state.Active{{Spec: &run.Spec{ID: "run_1", SessionID: "ses_1"}, FirstSeq: 1}})
 }
-func (h *history) Claimed() iter.Seq[projection.Active] { return slices.Values([]projection.Active{}) }
+func (h *history) Claimed() iter.Seq[state.Active] { return slices.Values([]state.Active{}) }
 func (h *history) FormerRuns(f func(id string, was run.Status, missing bool)) {
 	f("run_1", run.Claimed, false)
 }
@@ -44,8 +44,8 @@ func (h *history) Resolve(_ context.Context, failed, _ []highwater.Run) error {
 func (h *history) LastEvent(context.Context, string) (uint64, error) { return 0, nil }
 func (h *history) Listening() time.Duration                          { return h.listening }
 func (h *history) Named(string) bool                                 { return false }
-func (h *history) AttemptKey(projection.Active) string               { return "" }
-func (h *history) FailDamaged(context.Context, projection.Active, string) error {
+func (h *history) AttemptKey(state.Active) string                    { return "" }
+func (h *history) FailDamaged(context.Context, state.Active, string) error {
 	h.failures++
 	if len(h.refusals) == 0 {
 		h.ended = true

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/agents"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -31,9 +31,9 @@ type Fleet interface {
 // compare-and-set decides.
 type Controller struct {
 	History interface {
-		Active(id string) (projection.Active, bool)
-		Eligible() []projection.Active // whose turn has come since the last call
-		Pending() iter.Seq[projection.Active]
+		Active(id string) (state.Active, bool)
+		Eligible() []state.Active // whose turn has come since the last call
+		Pending() iter.Seq[state.Active]
 		Confirmed() bool
 		WasDeleted(session string) bool
 		CannotStart(run string) bool
@@ -45,10 +45,10 @@ type Controller struct {
 		Queued(part, queue string, s run.Spec, attempt int, returnable bool) (bus.Entry, error)
 		Append(ctx context.Context, e bus.Entry) error
 		Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
-		FailDamaged(ctx context.Context, a projection.Active, evidence string) error
+		FailDamaged(ctx context.Context, a state.Active, evidence string) error
 		Affects(seq uint64) bool // records after that one may have been lost
 		AppendBatch(ctx context.Context, entries ...bus.Entry) (uint64, error)
-		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
+		EndWaiting(ctx context.Context, a state.Active, status run.Status, f *fault.Fault) error
 	}
 	Fleet   Fleet
 	NoMatch time.Duration // how long a run waits for a runner at most

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/control"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -58,7 +58,7 @@ const (
 )
 
 // queue queues, in order and in batches, the runs that an online runner would take. Thousands may have waited for one.
-func (c *Controller) queue(ctx context.Context, due []projection.Active) {
+func (c *Controller) queue(ctx context.Context, due []state.Active) {
 	var batch []bus.Entry
 	var failing []unplaceable
 	size := 0
@@ -137,7 +137,7 @@ func (c *Controller) failUncounted(ctx context.Context, queued bus.Entry) error 
 
 // queuedRecord returns a run's queued record if an online runner would take it, or why the run fails.
 // a may be outdated: what was claimed since is left alone, and so is what a tree stop covers.
-func (c *Controller) queuedRecord(ctx context.Context, a projection.Active,
+func (c *Controller) queuedRecord(ctx context.Context, a state.Active,
 ) (e bus.Entry, failing *fault.Fault, ok bool) {
 	a, ok = c.History.Active(a.Spec.ID)
 	if !ok || a.Claim != nil || a.TreeStop.Seq != 0 || c.endStopped(ctx, a) || time.Now().Before(a.NotBefore) {
@@ -174,14 +174,14 @@ func (c *Controller) queuedRecord(ctx context.Context, a projection.Active,
 
 // returnable reports whether the runner of the next attempt may give it back. It may not if that has been done too
 // often, or by every runner that matches. Then the run ends with the runner's error.
-func (c *Controller) returnable(a projection.Active, w runnerapi.RoutingKey) bool {
+func (c *Controller) returnable(a state.Active, w runnerapi.RoutingKey) bool {
 	untried := func(id string) bool { return !slices.Contains(a.ReturnedBy, id) }
 	return len(a.ReturnedBy) == 0 || len(a.ReturnedBy) < run.MaxReturns &&
 		slices.ContainsFunc(c.Fleet.OnlineMatches(w), untried)
 }
 
 // endStopped ends a run whose attempt failed while it was being stopped: no other attempt follows.
-func (c *Controller) endStopped(ctx context.Context, a projection.Active) bool {
+func (c *Controller) endStopped(ctx context.Context, a state.Active) bool {
 	if !a.Stopping {
 		return false
 	}
@@ -193,7 +193,7 @@ func (c *Controller) endStopped(ctx context.Context, a projection.Active) bool {
 
 // cannotStart returns why a run whose turn has come cannot start. Either its session was deleted before it was
 // accepted, or the runs before it ended unclaimed.
-func (c *Controller) cannotStart(a projection.Active) *fault.Fault {
+func (c *Controller) cannotStart(a state.Active) *fault.Fault {
 	switch {
 	case a.Stopping:
 		return nil
@@ -211,7 +211,7 @@ func (c *Controller) cannotStart(a projection.Active) *fault.Fault {
 
 // unplaceable is a waiting run, with why it is to fail.
 type unplaceable struct {
-	projection.Active
+	state.Active
 	why *fault.Fault
 }
 
@@ -248,7 +248,7 @@ func (c *Controller) sweep(ctx context.Context) {
 	c.mu.Unlock()
 	waits := map[string]*waitState{}
 	queues := map[string]time.Time{}
-	var due []projection.Active
+	var due []state.Active
 	var expired []unplaceable
 	for a := range c.History.Pending() {
 		if ctx.Err() != nil {
@@ -278,7 +278,7 @@ func (c *Controller) sweep(ctx context.Context) {
 }
 
 // waitOf returns what a run waits for, and whether an online runner matches.
-func (c *Controller) waitOf(a projection.Active, now time.Time) (w *waitState, matched bool) {
+func (c *Controller) waitOf(a state.Active, now time.Time) (w *waitState, matched bool) {
 	c.mu.Lock()
 	w = c.waits[a.Spec.ID]
 	c.mu.Unlock()
@@ -312,7 +312,7 @@ func (c *Controller) unmatchedSince(queue string, now time.Time) time.Time {
 const CodeUnmatched = "no_matching_runner"
 
 // expired returns the error of a run that no online runner matched for too long.
-func (c *Controller) expired(a projection.Active) *fault.Fault {
+func (c *Controller) expired(a state.Active) *fault.Fault {
 	return fault.New(fault.Internal, CodeUnmatched, "No matching runner available within timeout").
 		With("timeout_seconds", c.NoMatch.Seconds()).
 		With("timeout_by", "coordinator").With("limit", "RUN_NO_MATCH_TIMEOUT").With("demands", a.Spec.Demands)

@@ -9,7 +9,7 @@ import (
 
 	"ao/coordinator/control/dispatch"
 	"ao/coordinator/coordinatortest"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -51,7 +51,7 @@ func TestClaimedRunIsNotQueuedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	coordinatortest.Register(t, c, coordinatortest.Runner("two", coordinatortest.Echo("a")))
-	c.Dispatch.Queue(t.Context(), []projection.Active{before})
+	c.Dispatch.Queue(t.Context(), []state.Active{before})
 	records, err := c.Bus.Records(t.Context(), subject.QueuedOf(subject.Partition(before.Spec.SessionID), id), 0, 10)
 	if err != nil || len(records) != 1 {
 		t.Errorf("%d records, %v", len(records), err)
@@ -83,9 +83,9 @@ type records interface {
 	Queued(part, queue string, s run.Spec, attempt int, returnable bool) (bus.Entry, error)
 	Append(ctx context.Context, e bus.Entry) error
 	Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
-	FailDamaged(ctx context.Context, a projection.Active, evidence string) error
+	FailDamaged(ctx context.Context, a state.Active, evidence string) error
 	Affects(seq uint64) bool
-	EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
+	EndWaiting(ctx context.Context, a state.Active, status run.Status, f *fault.Fault) error
 }
 
 func (u *unwritable) AppendBatch(context.Context, ...bus.Entry) (uint64, error) {
@@ -99,8 +99,8 @@ func TestNoRunOvertakesOneThatWasNotQueued(t *testing.T) {
 	r := coordinatortest.Runner("one", coordinatortest.Echo("a"))
 	coordinatortest.Register(t, c, r)
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
-	waits := coordinatortest.Active(t, c, id, "waits", func(projection.Active) bool { return true })
-	due := slices.Repeat([]projection.Active{waits}, 600)
+	waits := coordinatortest.Active(t, c, id, "waits", func(state.Active) bool { return true })
+	due := slices.Repeat([]state.Active{waits}, 600)
 	alone := &dispatch.Controller{
 		History: c.Dispatch.History,
 		Fleet:   everywhere{c.Dispatch.Fleet},
@@ -137,7 +137,7 @@ type endings struct {
 	runs atomic.Int32
 }
 
-func (e *endings) EndWaiting(context.Context, projection.Active, run.Status, *fault.Fault) error {
+func (e *endings) EndWaiting(context.Context, state.Active, run.Status, *fault.Fault) error {
 	e.runs.Add(1)
 	return nil
 }
@@ -147,7 +147,7 @@ func TestRunnerThatRegistersAfterTheLookup(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{})
 	coordinatortest.Register(t, c, coordinatortest.Runner("one", coordinatortest.Echo("a")))
 	id := coordinatortest.Submit(t, c, `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`, "").RunID
-	coordinatortest.Active(t, c, id, "waits", func(projection.Active) bool { return true })
+	coordinatortest.Active(t, c, id, "waits", func(state.Active) bool { return true })
 	ends := &endings{unwritable: unwritable{records: c.Dispatch.Records}}
 	alone := &dispatch.Controller{History: c.Dispatch.History, Fleet: late{everywhere{c.Dispatch.Fleet}},
 		NoMatch: time.Second, Records: ends, Log: natstest.Log(t)}
@@ -172,7 +172,7 @@ type taken struct {
 func (*taken) Append(context.Context, bus.Entry) error              { return bus.ErrTaken }
 func (r *taken) Passed(context.Context, string) (bool, bool, error) { return r.passed, false, nil }
 func (r *taken) Affects(seq uint64) bool                            { return r.damaged && seq == 1 }
-func (r *taken) FailDamaged(_ context.Context, a projection.Active, _ string) error {
+func (r *taken) FailDamaged(_ context.Context, a state.Active, _ string) error {
 	r.failed = append(r.failed, a.Spec.ID)
 	return nil
 }
@@ -185,7 +185,7 @@ func TestAQueuedRecordThatDoesNotCount(t *testing.T) {
 	const elsewhere = `{"agent_name":"a","additional_demands":{"hostname":"elsewhere"}}`
 	coordinatortest.Submit(t, c, elsewhere, "") // of before the damage
 	id := coordinatortest.Submit(t, c, elsewhere, "").RunID
-	waits := coordinatortest.Active(t, c, id, "waits", func(projection.Active) bool { return true })
+	waits := coordinatortest.Active(t, c, id, "waits", func(state.Active) bool { return true })
 	for _, tt := range []struct{ passed, damaged, fails bool }{
 		{true, true, true}, {false, true, false}, {true, false, false},
 	} {
@@ -193,7 +193,7 @@ func TestAQueuedRecordThatDoesNotCount(t *testing.T) {
 			passed: tt.passed, damaged: tt.damaged}
 		alone := &dispatch.Controller{History: c.Dispatch.History, Fleet: everywhere{c.Dispatch.Fleet},
 			NoMatch: time.Minute, Records: r, Log: natstest.Log(t)}
-		alone.Queue(t.Context(), []projection.Active{waits})
+		alone.Queue(t.Context(), []state.Active{waits})
 		if got := len(r.failed) == 1; got != tt.fails {
 			t.Errorf("%+v: failed %v", tt, r.failed)
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 )
 
 // What the tests of the controller see of it, and do to its clock.
@@ -13,7 +13,7 @@ type Wait = waitState
 
 func (w *waitState) Move(now time.Time) bool { return w.mayMove(now) }
 
-func (c *Controller) Queue(ctx context.Context, due []projection.Active) { c.queue(ctx, due) }
+func (c *Controller) Queue(ctx context.Context, due []state.Active) { c.queue(ctx, due) }
 
 // Swept is when all that waits was looked at last.
 func (c *Controller) Swept() time.Time {

@@ -2,7 +2,7 @@ package dispatch
 
 import (
 	"ao/coordinator/agents"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
 )
@@ -12,7 +12,7 @@ import (
 
 // Want returns what a run demands of a runner now. The owner of its agent may have changed since it was accepted. If
 // nobody is online with the definition it was accepted with, the same profile's current definition counts.
-func (c *Controller) Want(a projection.Active) runnerapi.RoutingKey {
+func (c *Controller) Want(a state.Active) runnerapi.RoutingKey {
 	if k, changed := c.successor(a); changed {
 		return k.RoutingKey(k.MergedDemands(c.demands(a.Spec)))
 	}
@@ -33,7 +33,7 @@ func (c *Controller) exactly(s *run.Spec) runnerapi.RoutingKey {
 
 // successor returns the definition with which an unclaimed run continues if no runner with its own is online. It is the
 // newest of the online runners of its profile. A run never continues with an older definition than its own.
-func (c *Controller) successor(a projection.Active) (k *agents.Resolved, ok bool) {
+func (c *Controller) successor(a state.Active) (k *agents.Resolved, ok bool) {
 	s := a.Spec
 	if s.Owner == "" || a.Claim != nil || a.AttemptNumber() != 1 {
 		return k, false

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/shared/runnerapi"
 )
 
@@ -19,9 +19,9 @@ type Config struct {
 	Connection  interface{ Connected() bool }
 	Runners     Runners
 	Attempts    interface {
-		ClaimedBy(runner string) []projection.Active // except those whose worker has done its part
+		ClaimedBy(runner string) []state.Active // except those whose worker has done its part
 		// fails one unless its runner has it, however long its lease
-		RecheckNow(ctx context.Context, a projection.Active, why string)
+		RecheckNow(ctx context.Context, a state.Active, why string)
 	}
 }
 

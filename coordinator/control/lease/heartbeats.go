@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 )
 
 // Heartbeats knows when each claimed attempt was last named by a heartbeat, and since when no heartbeat was missed.
@@ -86,7 +86,7 @@ func (h *Heartbeats) Listening() time.Duration {
 }
 
 // expired returns the attempts without a heartbeat for a lease. It forgets all attempts that are not in open.
-func (h *Heartbeats) expired(underway []projection.Active) (expired []projection.Active) {
+func (h *Heartbeats) expired(underway []state.Active) (expired []state.Active) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()

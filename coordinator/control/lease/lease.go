@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/pool"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/shared/clock"
 	"ao/shared/runnerapi"
 )
@@ -29,18 +29,18 @@ type Controller struct {
 // Config is what a Controller works with.
 type Config struct {
 	History interface {
-		Active(id string) (projection.Active, bool)
-		Claimed() iter.Seq[projection.Active]
+		Active(id string) (state.Active, bool)
+		Claimed() iter.Seq[state.Active]
 		ExpireIdle(lease time.Duration)
 		Confirmed() bool
 	}
 	Ends interface {
-		FailLost(ctx context.Context, a projection.Active, why string) error
-		IsCurrent(a projection.Active) bool
+		FailLost(ctx context.Context, a state.Active, why string) error
+		IsCurrent(a state.Active) bool
 	}
 	Commands interface {
 		Command(ctx context.Context, runner string, cmd runnerapi.Command) (runnerapi.CommandReply, error)
-		SendStop(ctx context.Context, a projection.Active)
+		SendStop(ctx context.Context, a state.Active)
 		Proven(runner string, reply runnerapi.CommandReply) bool // the answer comes from the process that registered
 	}
 	Heartbeats *Heartbeats
@@ -70,7 +70,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 		c.Heartbeats.Restart(why, time.Now())
 	}
 	c.History.ExpireIdle(c.Heartbeats.lease)
-	var underway []projection.Active
+	var underway []state.Active
 	for a := range c.History.Claimed() {
 		if a.UnverifiedSeq == 0 && a.CarriedEndSeq == 0 { // else its worker is done, or it has none any more
 			underway = append(underway, a)
@@ -88,7 +88,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 }
 
 // stopping returns the attempts whose runner is to get the stop command again.
-func (c *Controller) stopping(underway []projection.Active) (all []projection.Active) {
+func (c *Controller) stopping(underway []state.Active) (all []state.Active) {
 	sent := map[string]time.Time{}
 	for _, a := range underway {
 		if !a.Stopping {
@@ -106,7 +106,7 @@ func (c *Controller) stopping(underway []projection.Active) (all []projection.Ac
 
 // Recheck asks the runner once more, and fails the attempt if the runner does not have it. An error means that NATS did
 // not take the end record.
-func (c *Controller) Recheck(ctx context.Context, a projection.Active, why string) error {
+func (c *Controller) Recheck(ctx context.Context, a state.Active, why string) error {
 	asked := time.Now().Add(2*time.Second - c.Heartbeats.lease)
 	c.Heartbeats.Heard(a.Key, asked, false) // not twice at once; again soon if this fails
 	reply, err := c.Commands.Command(ctx, a.Claim.RunnerID,
@@ -126,13 +126,13 @@ func (c *Controller) Recheck(ctx context.Context, a projection.Active, why strin
 
 // RecheckNow rechecks an attempt however long its lease. It retries until the attempt is decided, even while a cluster
 // has no leader.
-func (c *Controller) RecheckNow(ctx context.Context, a projection.Active, why string) {
+func (c *Controller) RecheckNow(ctx context.Context, a state.Active, why string) {
 	for c.Recheck(ctx, a, why) != nil && clock.Sleep(ctx, time.Second) && c.Ends.IsCurrent(a) {
 	}
 }
 
 // RecheckAll starts RecheckNow for each attempt, one after the other, and returns at once.
-func (c *Controller) RecheckAll(all []projection.Active, why string) {
+func (c *Controller) RecheckAll(all []state.Active, why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ctx.Err() != nil {

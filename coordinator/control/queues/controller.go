@@ -10,7 +10,7 @@ import (
 	"math"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -38,8 +38,8 @@ type ControllerConfig struct {
 		Reconnects() uint64 // counts the times NATS was away
 	}
 	History interface {
-		Active(id string) (projection.Active, bool)
-		Pending() iter.Seq[projection.Active]
+		Active(id string) (state.Active, bool)
+		Pending() iter.Seq[state.Active]
 		HasWaiting(name string) bool
 		Confirmed() bool
 		Rebuilds() uint64              // counts the times it was replaced
@@ -51,10 +51,10 @@ type ControllerConfig struct {
 		Satisfied(runnerapi.RoutingKey) bool // by any registered runner, online or not
 		// no heartbeat named an attempt that is unclaimed in the projection
 		NotHeard(key string) bool
-		Recheck(ctx context.Context, a projection.Active, why string) error // fails an attempt unless its runner has it
+		Recheck(ctx context.Context, a state.Active, why string) error // fails an attempt unless its runner has it
 		// Affects reports whether records after that one may have been lost, and FailDamaged then fails a run.
 		Affects(seq uint64) bool
-		FailDamaged(ctx context.Context, a projection.Active, evidence string) error
+		FailDamaged(ctx context.Context, a state.Active, evidence string) error
 	}
 }
 
@@ -129,8 +129,8 @@ func (t *Controller) reconcileConsumers(ctx context.Context, age time.Duration) 
 }
 
 // oldest returns, by queue, the oldest run that was accepted at least age ago and is beyond skip.
-func (t *Controller) oldest(skip map[string]uint64, age time.Duration) map[string]projection.Active {
-	oldest := map[string]projection.Active{}
+func (t *Controller) oldest(skip map[string]uint64, age time.Duration) map[string]state.Active {
+	oldest := map[string]state.Active{}
 	settled := time.Now().Add(-age)
 	for a := range t.cfg.History.Pending() {
 		at, ok := oldest[a.Queue]
@@ -144,7 +144,7 @@ func (t *Controller) oldest(skip map[string]uint64, age time.Duration) map[strin
 
 // RecreateConsumer creates the consumer of a queued run again if it is missing or past the run, unless a runner has the
 // run. a may be outdated: a consumer may be past a run because a worker has claimed it since.
-func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) (has bool, err error) {
+func (t *Controller) RecreateConsumer(ctx context.Context, a state.Active) (has bool, err error) {
 	s, err := t.cfg.Consumers.TaskQueueState(ctx, a.Queue)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
@@ -178,7 +178,7 @@ func (t *Controller) RecreateConsumer(ctx context.Context, a projection.Active) 
 // claimedUnknown reports whether a claim exists for a run that is unclaimed in the projection. NATS lost the record
 // that queued the run before, and the claim of that time is older than the record that queues it now. Without
 // heartbeats for a lease the attempt fails like any other.
-func (t *Controller) claimedUnknown(ctx context.Context, a projection.Active) (bool, error) {
+func (t *Controller) claimedUnknown(ctx context.Context, a state.Active) (bool, error) {
 	m, err := t.cfg.Consumers.Last(ctx, subject.Claimed(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key))
 	switch {
 	case errors.Is(err, bus.ErrNotFound):

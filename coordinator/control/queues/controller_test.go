@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/coordinatortest"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
@@ -137,7 +137,7 @@ func TestConsumersWithoutAQueueAreRemoved(t *testing.T) {
 }
 
 // takeUnclaimed takes a queued run, and what is before it, out of its queue without claiming it.
-func takeUnclaimed(t *testing.T, c *parts.Coordinator, a projection.Active) {
+func takeUnclaimed(t *testing.T, c *parts.Coordinator, a state.Active) {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup

@@ -12,7 +12,8 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/pool"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/record"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -32,25 +33,25 @@ type Controller struct {
 	Config
 	Pool *pool.Pool // checks the results
 
-	backlog []projection.Active // found, but not started for lack of room
+	backlog []state.Active // found, but not started for lack of room
 	sweptAt time.Time
 }
 
 // Config is what a Controller works with. Spans may be nil.
 type Config struct {
 	History interface {
-		Active(id string) (projection.Active, bool)
-		NewResults() []projection.Active        // new since the last call
-		UnverifiedResults() []projection.Active // all
-		UnverifiedResult(ctx context.Context, a projection.Active) (run.Ended, *run.Result, error)
+		Active(id string) (state.Active, bool)
+		NewResults() []state.Active        // new since the last call
+		UnverifiedResults() []state.Active // all
+		UnverifiedResult(ctx context.Context, a state.Active) (run.Ended, *run.Result, error)
 		Spec(ctx context.Context, id string) (run.Spec, error)
 		WaitOwnWrites(ctx context.Context) error
 	}
 	Ends interface {
-		Superseded(a projection.Active) (bool, error)
-		NewEnd(a projection.Active) run.Ended
-		SignChecked(a projection.Active) string
-		AppendEnd(ctx context.Context, a projection.Active, word bus.Entry) error
+		Superseded(a state.Active) (bool, error)
+		NewEnd(a state.Active) run.Ended
+		SignChecked(a state.Active) string
+		AppendEnd(ctx context.Context, a state.Active, word bus.Entry) error
 	}
 	Meter interface {
 		Checked(run.Status) // counts a checked result by its run's status
@@ -84,7 +85,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 	return nil
 }
 
-func (c *Controller) check(ctx context.Context, a projection.Active) error {
+func (c *Controller) check(ctx context.Context, a state.Active) error {
 	err := c.decide(ctx, a)
 	switch {
 	case err == nil:
@@ -98,7 +99,7 @@ func (c *Controller) check(ctx context.Context, a projection.Active) error {
 }
 
 // decide appends the end record of an attempt whose result was reported.
-func (c *Controller) decide(ctx context.Context, a projection.Active) error {
+func (c *Controller) decide(ctx context.Context, a state.Active) error {
 	if now, ok := c.History.Active(a.Spec.ID); !ok || now.UnverifiedSeq != a.UnverifiedSeq {
 		return nil
 	}
@@ -149,7 +150,7 @@ func tooLarge(end *run.Ended) *run.Ended {
 }
 
 // checked returns the end record for a reported result. An error says that it cannot be made yet.
-func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.Ended, err error) {
+func (c *Controller) checked(ctx context.Context, a state.Active) (end run.Ended, err error) {
 	end = c.Ends.NewEnd(a)
 	offer, res, err := c.History.UnverifiedResult(ctx, a)
 	end.Status, end.Error, end.Events = offer.Status, offer.Error, offer.Events
@@ -180,7 +181,7 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.
 		spec, err = c.History.Spec(ctx, spec.ID)
 	}
 	if err == nil && (spec.Input == nil || spec.Output == nil) {
-		err = fmt.Errorf("%w: the run has none", projection.ErrUnreadable)
+		err = fmt.Errorf("%w: the run has none", query.ErrUnreadable)
 	}
 	if err != nil {
 		return unreadable("The output schema of this run", err)
@@ -208,7 +209,7 @@ func (c *Controller) checked(ctx context.Context, a projection.Active) (end run.
 // permanent reports whether a result will never be readable. In a cluster, what is not found at first may appear later.
 func permanent(err error, offered time.Time) bool {
 	return fault.KindOf(err) == fault.NotFound && !offered.IsZero() &&
-		time.Since(offered).Abs() > record.ReplicaLag || errors.Is(err, projection.ErrUnreadable)
+		time.Since(offered).Abs() > record.ReplicaLag || errors.Is(err, query.ErrUnreadable)
 }
 
 // maxErrors is how many errors of an answer are reported.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -24,7 +24,7 @@ type CapacityGuard struct {
 	}
 	History interface {
 		Confirmed() bool
-		Used(caller, session string) (all, mine, tree projection.Used)
+		Used(caller, session string) (all, mine, tree state.Used)
 	}
 
 	full atomic.Bool          // as logged
@@ -34,7 +34,7 @@ type CapacityGuard struct {
 // look is how full the stream was at a time, and how much of that the runs of the projection took.
 type look struct {
 	bus.State
-	runs projection.Used
+	runs state.Used
 }
 
 // Reconcile checks how full the history is. New runs are refused from nine tenths on, so that claims and end records

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/shared/runnerapi"
 )
 
@@ -22,11 +22,11 @@ type Payloads struct {
 		Confirmed() bool
 		Seq() uint64
 		StatePointers() map[string]bool
-		Active(id string) (projection.Active, bool)
+		Active(id string) (state.Active, bool)
 		Ended(id string) bool
 		IsReserved(id string) bool
 		NamesPayload(id, name string) bool
-		ExcessInputs(short func(caller string, all, of int64) bool) []projection.EndedInput
+		ExcessInputs(short func(caller string, all, of int64) bool) []state.EndedInput
 		ForgetInputs(seq uint64, kept func(name string) bool)
 	}
 	Room interface {

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 )
@@ -31,8 +31,8 @@ type Controller struct {
 		Confirmed() bool
 		Prunable(keep int, old, called time.Time) uint64
 		Forget(first uint64)
-		LateRecords() []projection.LateRecord
-		ForgetLate(projection.LateRecord)
+		LateRecords() []state.LateRecord
+		ForgetLate(state.LateRecord)
 		Ignored(n int) []uint64
 		ForgetIgnored(last uint64)
 		Misplaced(subject.Record) bool

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/shared/fault"
 	"ao/shared/run"
@@ -23,15 +23,15 @@ import (
 type Controller struct {
 	History interface {
 		Confirmed() bool
-		StoppingTrees() iter.Seq[projection.Active]
-		SuppressedCallbacks() []projection.PendingCallback
+		StoppingTrees() iter.Seq[state.Active]
+		SuppressedCallbacks() []state.PendingCallback
 	}
 	Ends interface {
-		EndWaiting(ctx context.Context, a projection.Active, status run.Status, f *fault.Fault) error
-		Stop(ctx context.Context, a projection.Active) error
+		EndWaiting(ctx context.Context, a state.Active, status run.Status, f *fault.Fault) error
+		Stop(ctx context.Context, a state.Active) error
 	}
 	Records interface {
-		Suppress(ctx context.Context, o projection.PendingCallback) error
+		Suppress(ctx context.Context, o state.PendingCallback) error
 		Passed(ctx context.Context, subj string) (passed, unreadable bool, err error)
 	}
 	Log *slog.Logger
@@ -87,7 +87,7 @@ func (c *Controller) pass(ctx context.Context) (more bool) {
 
 // suppress records that a parent is not called back. After a loss of records a record may be there that does not count:
 // it cannot be read, or precedes the child's end. Then the next number is taken.
-func (c *Controller) suppress(ctx context.Context, o projection.PendingCallback) error {
+func (c *Controller) suppress(ctx context.Context, o state.PendingCallback) error {
 	for next := o; ; next.Deliveries++ {
 		err := c.Records.Suppress(ctx, next)
 		if !errors.Is(err, bus.ErrTaken) {
@@ -100,14 +100,14 @@ func (c *Controller) suppress(ctx context.Context, o projection.PendingCallback)
 }
 
 // suppressed reports whether the projection still wants that record.
-func (c *Controller) suppressed(o projection.PendingCallback) bool {
+func (c *Controller) suppressed(o state.PendingCallback) bool {
 	return c.History.Confirmed() && slices.ContainsFunc(c.History.SuppressedCallbacks(),
-		func(now projection.PendingCallback) bool { return now.Subject() == o.Subject() }) && c.History.Confirmed()
+		func(now state.PendingCallback) bool { return now.Subject() == o.Subject() }) && c.History.Confirmed()
 }
 
 // due returns the runs to stop that this process has not acted on: running ones first, then queued ones, then the rest.
-func (c *Controller) due() []projection.Active {
-	var classes [3][]projection.Active
+func (c *Controller) due() []state.Active {
+	var classes [3][]state.Active
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	sent := make(map[string]bool, len(c.sent))
@@ -129,7 +129,7 @@ func (c *Controller) due() []projection.Active {
 }
 
 // stop ends a waiting run, or has the runner of a claimed one stop it.
-func (c *Controller) stop(ctx context.Context, a projection.Active) error {
+func (c *Controller) stop(ctx context.Context, a state.Active) error {
 	if a.Claim == nil {
 		return c.Ends.EndWaiting(ctx, a, run.Stopped, a.StoppedError())
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/subject"
 	"ao/shared/run"
 	"ao/shared/version"
@@ -84,7 +84,7 @@ func (b *agreed) begin(name string, own int) {
 func (v *Versions) Now() int { return v.records.now() }
 
 // Of returns the version of records under an attempt's key, written by coordinators or workers.
-func (v *Versions) Of(a projection.Active) int { return min(v.Now(), a.MaxVersion()) }
+func (v *Versions) Of(a state.Active) int { return min(v.Now(), a.MaxVersion()) }
 
 // Advertised returns the version of records that attempts and workers are told; 0 means 1.
 func (v *Versions) Advertised() int { return v.records.advertised() }

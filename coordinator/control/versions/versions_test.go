@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 )
 
 // The version that all coordinators read falls at once. It rises only when all have announced a higher one for ten
@@ -63,7 +63,7 @@ func TestTheVersionOfAnAttemptsRecords(t *testing.T) {
 	for _, tt := range []struct{ all, bound, of, shown int }{{1, 0, 1, 0}, {1, 3, 1, 0}, {2, 3, 2, 2}, {3, 0, 1, 3},
 		{3, 2, 2, 3}} {
 		v.records.lowest.Store(int64(tt.all))
-		if of, shown := v.Of(projection.Active{RecordVersion: tt.bound}), v.records.advertised(); of != tt.of ||
+		if of, shown := v.Of(state.Active{RecordVersion: tt.bound}), v.records.advertised(); of != tt.of ||
 			shown != tt.shown {
 			t.Errorf("%+v: got %d, advertised %d", tt, of, shown)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"ao/coordinator/control"
 	"ao/coordinator/control/pool"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
@@ -42,8 +42,8 @@ type Controller struct {
 type ControllerConfig struct {
 	History interface {
 		Get(ctx context.Context, id string) (run.Run, error)
-		Webhook(run string) (projection.Webhook, run.CallbackState, bool)
-		DueWebhooks(projection.WebhookQuery) []projection.Webhook
+		Webhook(run string) (state.Webhook, run.CallbackState, bool)
+		DueWebhooks(state.WebhookQuery) []state.Webhook
 		Outcome(ctx context.Context, id string) (runs.Outcome, error) // as readers see it
 		Show(ctx context.Context, id string) (run.Run, error)         // likewise
 		Confirmed() bool
@@ -102,11 +102,11 @@ func (c *Controller) warnDisabled() {
 		return
 	}
 	c.warnedAt = time.Now()
-	due := c.History.DueWebhooks(projection.WebhookQuery{
+	due := c.History.DueWebhooks(state.WebhookQuery{
 		Now:      time.Now(),
 		Limit:    100,
 		Capacity: func(string) int { return 100 },
-		Skip:     func(projection.Webhook) bool { return false },
+		Skip:     func(state.Webhook) bool { return false },
 	})
 	if len(due) > 0 {
 		c.Log.Warn("webhooks are due, but this coordinator may not deliver any: another one must, or set "+
@@ -140,7 +140,7 @@ func (c *Controller) Reconcile(ctx context.Context) error {
 }
 
 // attempt makes one try. After an error it backs off until the error pause is over or a newer record exists.
-func (c *Controller) attempt(ctx context.Context, d projection.Webhook) {
+func (c *Controller) attempt(ctx context.Context, d state.Webhook) {
 	if err := c.try(ctx, d); err != nil && ctx.Err() == nil {
 		c.backOff(d, errorPause)
 		c.Log.Warn("webhook not attempted, retrying", "run", d.RunID, "err", err)
@@ -148,7 +148,7 @@ func (c *Controller) attempt(ctx context.Context, d projection.Webhook) {
 }
 
 // due returns the tries that are due and have room. It returns none that would have to wait: by then others may be due.
-func (c *Controller) due(now time.Time) []projection.Webhook {
+func (c *Controller) due(now time.Time) []state.Webhook {
 	if c.full() {
 		c.prune()
 	}
@@ -160,10 +160,10 @@ func (c *Controller) due(now time.Time) []projection.Webhook {
 	for _, host := range busy {
 		hosts[host]++
 	}
-	return c.History.DueWebhooks(projection.WebhookQuery{
+	return c.History.DueWebhooks(state.WebhookQuery{
 		Now: now, Limit: maxTries - len(busy),
 		Capacity: func(host string) int { return maxHostTries - hosts[host] },
-		Skip: func(d projection.Webhook) bool {
+		Skip: func(d state.Webhook) bool {
 			_, at := busy[d.RunID]
 			n, rests := backingOff[d.RunID]
 			return at || rests && n == d.N
@@ -203,7 +203,7 @@ func (c *Controller) prune() {
 }
 
 // backOff leaves a try alone for a while.
-func (c *Controller) backOff(d projection.Webhook, pause time.Duration) {
+func (c *Controller) backOff(d state.Webhook, pause time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.backoffs[d.RunID]
@@ -215,7 +215,7 @@ func (c *Controller) backOff(d projection.Webhook, pause time.Duration) {
 }
 
 // backOffForeign leaves a try that another coordinator reserved alone until that is overdue. It reports whether it is.
-func (c *Controller) backOffForeign(d projection.Webhook, rev uint64) (late bool) {
+func (c *Controller) backOffForeign(d state.Webhook, rev uint64) (late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	b := c.backoffs[d.RunID]
@@ -234,7 +234,7 @@ type taken struct {
 }
 
 // take reserves a try, and reports whether this coordinator is to make it.
-func (c *Controller) take(ctx context.Context, d projection.Webhook) (bool, error) {
+func (c *Controller) take(ctx context.Context, d state.Webhook) (bool, error) {
 	key := subject.WebhookTryKey(d.RunID, d.N+1)
 	mine, err := strictjson.Encode(taken{c.self, time.Now().UTC()})
 	if err != nil {
@@ -262,7 +262,7 @@ func (c *Controller) take(ctx context.Context, d projection.Webhook) (bool, erro
 
 // stillDue reports whether a try is still to be made, by everything on the stream: another coordinator may
 // have made it.
-func (c *Controller) stillDue(ctx context.Context, d projection.Webhook) (bool, error) {
+func (c *Controller) stillDue(ctx context.Context, d state.Webhook) (bool, error) {
 	if err := c.Records.CatchUp(ctx); err != nil {
 		return false, err
 	}
@@ -280,7 +280,7 @@ type Payload struct {
 
 // try makes one try and records its outcome. The payload is read before the try is reserved, so that errors there cost
 // nobody any time.
-func (c *Controller) try(ctx context.Context, d projection.Webhook) error {
+func (c *Controller) try(ctx context.Context, d state.Webhook) error {
 	to, body, of, err := c.payload(ctx, d)
 	if err != nil {
 		return err
@@ -308,7 +308,7 @@ func (c *Controller) try(ctx context.Context, d projection.Webhook) error {
 }
 
 // payload returns the body of a run's webhook, its URL, and the run's trace.
-func (c *Controller) payload(ctx context.Context, d projection.Webhook,
+func (c *Controller) payload(ctx context.Context, d state.Webhook,
 ) (to string, body []byte, of *run.Trace, err error) {
 	o, err := c.History.Outcome(ctx, d.RunID)
 	if kind := fault.KindOf(err); err != nil && kind != fault.Unavailable && kind != fault.NotFound &&
@@ -332,7 +332,7 @@ func (c *Controller) payload(ctx context.Context, d projection.Webhook,
 }
 
 // record records the outcome of a try, and waits for the projection: no look finds the same try again.
-func (c *Controller) record(ctx context.Context, d projection.Webhook, result Attempt) error {
+func (c *Controller) record(ctx context.Context, d state.Webhook, result Attempt) error {
 	r := run.Notified{V: c.Records.Version(), SessionID: d.SessionID, N: d.N + 1, Status: run.NotifyFailed,
 		HTTP: result.Status, Reason: result.Reason, At: time.Now().UTC()}
 	pause, last := backoff(d.Tries + 1)
@@ -364,7 +364,7 @@ func (c *Controller) record(ctx context.Context, d projection.Webhook, result At
 
 // append appends a step, unless another coordinator has done so. After a loss of records a step may be there that does
 // not count: it cannot be read, or precedes the run's end. Then the step gets the next number.
-func (c *Controller) append(ctx context.Context, d projection.Webhook, r run.Notified) error {
+func (c *Controller) append(ctx context.Context, d state.Webhook, r run.Notified) error {
 	for ; ; r.N++ {
 		body, err := strictjson.Encode(r)
 		if err != nil {

@@ -17,7 +17,8 @@ import (
 
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/coordinatortest"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/serve/parts"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -162,7 +163,7 @@ func TestFailingReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	natstest.Until(t, "it is dead", func() bool { return stateOf(t, c, id).Status == run.CallbackDead })
-	page, err := c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallbackDead}})
+	page, err := c.Callbacks(t.Context(), query.Query{Statuses: []string{run.CallbackDead}})
 	if err != nil || len(page.Runs) != 1 || page.Runs[0].CallbackURL != to.url {
 		t.Errorf("%+v %v", page, err)
 	}
@@ -270,7 +271,7 @@ func TestFinishedAttemptIsNotRepeated(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		old := projection.Webhook{RunID: id, SessionID: session}
+		old := state.Webhook{RunID: id, SessionID: session}
 		c.Posting.SeenLongAgo(id, rev)
 		if err := c.Posting.Try(t.Context(), old); err != nil || to.count() != 1 {
 			t.Errorf("%d requests, %v", to.count(), err)
@@ -304,7 +305,7 @@ func TestStepBeforeTheEndRecordDoesNotBlock(t *testing.T) {
 // If a run cannot be read yet, no attempt is reserved, so no coordinator waits for it.
 func TestUnreadableRunReservesNoAttempt(t *testing.T) {
 	c := coordinatortest.Start(t, natstest.Bus(t), parts.Config{Webhooks: local(t)})
-	unknown := projection.Webhook{RunID: run.NewID(), SessionID: run.NewID()}
+	unknown := state.Webhook{RunID: run.NewID(), SessionID: run.NewID()}
 	if err := c.Posting.Try(t.Context(), unknown); err == nil {
 		t.Error("no error")
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 )
 
 // What the tests of the controller see of it, and do to its clock.
@@ -13,9 +13,9 @@ const HostTries = maxHostTries
 
 type Taken = taken
 
-func (c *Controller) Look(now time.Time) []projection.Webhook             { return c.due(now) }
-func (c *Controller) Try(ctx context.Context, d projection.Webhook) error { return c.try(ctx, d) }
-func (c *Controller) Rest(d projection.Webhook, pause time.Duration)      { c.backOff(d, pause) }
+func (c *Controller) Look(now time.Time) []state.Webhook             { return c.due(now) }
+func (c *Controller) Try(ctx context.Context, d state.Webhook) error { return c.try(ctx, d) }
+func (c *Controller) Rest(d state.Webhook, pause time.Duration)      { c.backOff(d, pause) }
 
 // Rests reports whether no attempt is made or backs off.
 func (c *Controller) Rests() bool {

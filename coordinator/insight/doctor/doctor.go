@@ -14,7 +14,7 @@ import (
 	"ao/coordinator/health"
 	"ao/coordinator/highwater"
 	"ao/coordinator/payload"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/agent"
@@ -36,7 +36,7 @@ type Doctor struct {
 	}
 	History interface {
 		Counts() (waiting, claimed, ended int)
-		Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error)
+		Callbacks(ctx context.Context, q query.Query) (query.CallbackPage, error)
 	}
 	Past    interface{ WaitOwnWrites(ctx context.Context) }
 	Members func() []runnerapi.Member
@@ -425,11 +425,11 @@ const callbackWarning = 15 * time.Minute
 
 func (d *Doctor) checkCallbacks(ctx context.Context) []health.Result {
 	const most = 1000
-	pending, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackPending}, Limit: most})
+	pending, err := d.History.Callbacks(ctx, query.Query{Statuses: []string{run.CallbackPending}, Limit: most})
 	if err != nil {
 		return []health.Result{health.Skipped("callbacks", "try again", "pending callbacks cannot be read: %v", err)}
 	}
-	dead, err := d.History.Callbacks(ctx, projection.Query{Statuses: []string{run.CallbackDead}, Limit: most})
+	dead, err := d.History.Callbacks(ctx, query.Query{Statuses: []string{run.CallbackDead}, Limit: most})
 	if err != nil {
 		return []health.Result{health.Skipped("callbacks", "try again", "dead callbacks cannot be read: %v", err)}
 	}

@@ -5,7 +5,8 @@ import (
 	"context"
 	"fmt"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -51,7 +52,7 @@ func (x *Explainer) Explain(ctx context.Context, id string, inside bool) (Explan
 }
 
 // account explains a run by the index as of position known. whole is false if the run has ended meanwhile.
-func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint64, inside bool) (e Explanation,
+func (x *Explainer) account(ctx context.Context, t query.Trace, known uint64, inside bool) (e Explanation,
 	whole bool, err error) {
 	r := t.Run
 	e = Explanation{
@@ -81,7 +82,7 @@ func (x *Explainer) account(ctx context.Context, t projection.Trace, known uint6
 }
 
 // conclusion says in a sentence how a run ended. with is the session whose tree was stopped, this run with it.
-func conclusion(t projection.Trace, story []Step, with string) string {
+func conclusion(t query.Trace, story []Step, with string) string {
 	r := t.Run
 	claimed := r.ClaimedAt
 	for _, s := range story { // by one clock, where the records are to be had
@@ -141,7 +142,7 @@ func (n *narrator) tell(ctx context.Context) ([]Step, error) {
 	for _, seq := range whole {
 		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, seq) }, n.whole)
 	}
-	overstepped := r.Error != nil && r.Error.Code == projection.CodeRecordVersion // from that record on nothing is read
+	overstepped := r.Error != nil && r.Error.Code == state.CodeRecordVersion // from that record on nothing is read
 	if overstepped {
 		n.read(g, func() (bus.Message, error) { return n.Records.Get(ctx, n.t.End) }, func(m bus.Message) {
 			n.add(m, r.Attempt, stepFailed, say(r.Error))

@@ -5,7 +5,8 @@ import (
 	"iter"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
 )
@@ -22,7 +23,7 @@ type Explainer struct {
 		HasRoom(w runnerapi.RoutingKey, caller string) bool
 	}
 	Waits interface {
-		Want(a projection.Active) runnerapi.RoutingKey
+		Want(a state.Active) runnerapi.RoutingKey
 		UnmatchedSince(id, queue string) (time.Time, bool)
 	}
 	Heard interface {
@@ -41,12 +42,12 @@ type Explainer struct {
 // History is the fold, as far as explanations go.
 type History interface {
 	Seq() uint64
-	Trace(ctx context.Context, id string) (projection.Trace, error)
-	Active(id string) (projection.Active, bool)
-	Open(session string) []projection.Active
+	Trace(ctx context.Context, id string) (query.Trace, error)
+	Active(id string) (state.Active, bool)
+	Open(session string) []state.Active
 	Affinity(session string) run.Demands
 	Ahead(id string) (n int, since time.Time, ok bool)
-	Claimed() iter.Seq[projection.Active]
+	Claimed() iter.Seq[state.Active]
 }
 
 // span returns a duration as a person reads it: three digits or so.

@@ -11,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -47,7 +48,7 @@ type Source struct {
 // narrator makes the story of a run from its records. It never shows a key, a nonce or a result.
 type narrator struct {
 	Source
-	t    projection.Trace
+	t    query.Trace
 	upTo uint64 // what the index had read when it gave t
 
 	mu  sync.Mutex
@@ -78,9 +79,9 @@ func (n *narrator) attempts() {
 	for at, all := range n.keyed {
 		slices.SortFunc(all, func(a, b keyed) int { return cmp.Compare(a.Seq, b.Seq) })
 		for _, k := range all {
-			if bound := n.bounds[at]; bound > 0 && projection.RecordVersion(k.Body) > bound {
+			if bound := n.bounds[at]; bound > 0 && state.RecordVersion(k.Body) > bound {
 				if k.Seq <= n.upTo { // else nobody here knows yet whether another attempt follows
-					n.add(k.Message, at, stepAttemptFailed, say(projection.NewerVersionError())+"; "+n.next(at))
+					n.add(k.Message, at, stepAttemptFailed, say(state.NewerVersionError())+"; "+n.next(at))
 				}
 				break
 			}

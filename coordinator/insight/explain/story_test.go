@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/bus"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -46,7 +46,7 @@ func (*slowRecords) Events(context.Context, string, uint64, int) ([]bus.Message,
 func TestRecordsOfAStoryAreReadTogether(t *testing.T) {
 	const id = "run_1"
 	records := &slowRecords{full: map[uint64]bus.Message{}, in: make(chan struct{}), out: make(chan struct{})}
-	trace := projection.Trace{Run: run.Run{ID: id, Agent: "poet", Status: run.Pending,
+	trace := query.Trace{Run: run.Run{ID: id, Agent: "poet", Status: run.Pending,
 		Attempt: storyReaders}}
 	for n := range storyReaders {
 		seq := uint64(n + 1)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/shared/fault"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
@@ -59,7 +59,7 @@ const (
 )
 
 // obstacle returns what a run that has not ended waits for, and a sentence about it; inside: for an executor's session.
-func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Obstacle, sentence string) {
+func (x *Explainer) obstacle(r run.Run, a state.Active, inside bool) (o *Obstacle, sentence string) {
 	if inside {
 		defer func() { o.Runners, o.More = nil, 0 }()
 	}
@@ -76,7 +76,7 @@ func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Ob
 		return &Obstacle{Reason: waitsForStop}, "It is being stopped: no other attempt follows."
 	}
 	open := x.History.Open(r.SessionID)
-	if i := slices.IndexFunc(open, func(o projection.Active) bool { return o.Spec.ID == r.ID }); i > 0 &&
+	if i := slices.IndexFunc(open, func(o state.Active) bool { return o.Spec.ID == r.ID }); i > 0 &&
 		a.QueuedSeq == 0 {
 		first := open[0]
 		return &Obstacle{Reason: waitsForTurn, RunID: first.Spec.ID, Ahead: &i, Since: &r.CreatedAt},
@@ -97,7 +97,7 @@ func (x *Explainer) obstacle(r run.Run, a projection.Active, inside bool) (o *Ob
 }
 
 // underway explains a run that a runner has.
-func (x *Explainer) underway(r run.Run, a projection.Active, now time.Time) (*Obstacle, string) {
+func (x *Explainer) underway(r run.Run, a state.Active, now time.Time) (*Obstacle, string) {
 	o := &Obstacle{Reason: waitsForRunner, Runner: a.Claim.RunnerID, Since: r.ClaimedAt, Until: r.TimeoutAt}
 	if heard, lease, ok := x.Heard.Of(a.Key); ok {
 		o.Heard, o.Lease = &heard, &lease
@@ -143,7 +143,7 @@ func limit(r run.Run, now time.Time) string {
 }
 
 // unmatched explains a run that no online runner could take.
-func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time, inside bool) (
+func (x *Explainer) unmatched(r run.Run, a state.Active, w runnerapi.RoutingKey, now time.Time, inside bool) (
 	*Obstacle, string) {
 	all := x.look(w, "")
 	o := &Obstacle{Reason: waitsForMatch, Wants: WantedOf(w), Runners: all.all, More: all.more}
@@ -180,7 +180,7 @@ func (x *Explainer) unmatched(r run.Run, a projection.Active, w runnerapi.Routin
 }
 
 // waiting explains a run that some online runner could take.
-func (x *Explainer) waiting(r run.Run, a projection.Active, w runnerapi.RoutingKey, now time.Time) (*Obstacle, string) {
+func (x *Explainer) waiting(r run.Run, a state.Active, w runnerapi.RoutingKey, now time.Time) (*Obstacle, string) {
 	if a.QueuedSeq == 0 {
 		o := &Obstacle{Reason: waitsForQueue, Queue: w.TaskQueue(), Wants: WantedOf(w)}
 		if !x.Queues.HasRoom(w, a.Spec.Caller) {

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"ao/coordinator/control/dispatch"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/shared/metric"
 	"ao/shared/run"
 )
@@ -194,46 +194,46 @@ func memoize(profileOf func(string) string) func(string) string {
 }
 
 // Step counts a step of a run.
-func (m Meters) Step(s projection.Step) {
+func (m Meters) Step(s state.Step) {
 	m.runCounters.step(s)
 	m.timings.step(s)
-	if s.Kind == projection.Ended && s.Status == run.Failed {
+	if s.Kind == state.Ended && s.Status == run.Failed {
 		m.fail(s.Reason)
 	}
 }
 
-func (m *runCounters) step(s projection.Step) {
+func (m *runCounters) step(s state.Step) {
 	if s.Fresh {
 		m.accepted.Get([2]string{s.Agent, s.Type}).Inc()
 	}
 	switch {
-	case s.Kind == projection.Claimed:
+	case s.Kind == state.Claimed:
 		m.claimed.Get(m.profile(s.RunnerID)).Inc()
-	case s.Kind == projection.Ended && !s.Retried:
+	case s.Kind == state.Ended && !s.Retried:
 		m.ended.Get(outcome{s.Agent, m.profile(s.RunnerID), s.Status}).Inc()
 	}
 }
 
-func (m *timings) step(s projection.Step) {
+func (m *timings) step(s state.Step) {
 	w, ok := m.ways[s.Type]
 	if !ok {
 		w = m.ways[metric.Other]
 	}
 	switch s.Kind {
-	case projection.Queued:
+	case state.Queued:
 		w.unqueued.ObserveDuration(s.Elapsed)
-	case projection.Claimed:
+	case state.Claimed:
 		w.queued.ObserveDuration(s.Elapsed)
-	case projection.Ended:
+	case state.Ended:
 		if s.RunnerID != "" {
 			w.execution.ObserveDuration(s.Elapsed)
 		}
 		if !s.Retried {
 			w.whole.ObserveDuration(s.Total)
 		}
-	case projection.CallbackDelivered:
+	case state.CallbackDelivered:
 		m.parent.ObserveDuration(s.Elapsed)
-	case projection.WebhookDelivered:
+	case state.WebhookDelivered:
 		m.webhook.ObserveDuration(s.Elapsed)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ao/coordinator/insight/status"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runners"
 	"ao/nats/bus"
 	"ao/nats/subject"
@@ -38,9 +38,9 @@ type Scrapes struct {
 	}
 	History interface {
 		Kept() (runs, sessions int)
-		CallbackBacklog() projection.CallbackBacklog
+		CallbackBacklog() state.CallbackBacklog
 		Seq() uint64
-		Stats() projection.Stats
+		Stats() state.Stats
 		Lag(last uint64) (records uint64, age time.Duration)
 	}
 	Status  func(context.Context) status.Status

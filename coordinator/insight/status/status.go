@@ -12,6 +12,7 @@ import (
 
 	"ao/coordinator/insight/explain"
 	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/shared/run"
 	"ao/shared/runnerapi"
 )
@@ -45,7 +46,7 @@ type Waiting struct {
 	Oldest *time.Time `json:"oldest_since,omitempty"`
 }
 
-func waitingIn(l projection.Waitlist) Waiting {
+func waitingIn(l state.Waitlist) Waiting {
 	if l.Waiting == 0 {
 		return Waiting{}
 	}
@@ -66,8 +67,8 @@ type Overview struct {
 		Seq() uint64
 		Totals() projection.Totals
 		Counts() (waiting, begun, ended int)
-		Claimed() iter.Seq[projection.Active]
-		Waitlists() (queues []projection.Waitlist, apart projection.Waitlist)
+		Claimed() iter.Seq[state.Active]
+		Waitlists() (queues []state.Waitlist, apart state.Waitlist)
 	}
 	Past    interface{ WaitOwnWrites(ctx context.Context) }
 	Runners interface {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -40,7 +40,7 @@ func TestSessionContinuesOnItsHost(t *testing.T) {
 			t.Errorf("it is queued in %s, want %s", a.Queue, want.TaskQueue())
 		}
 		claim(t, c, early.RunID, there)
-		f.end(active(t, c, early.RunID, "is claimed", func(projection.Active) bool { return true }), results("two"))
+		f.end(active(t, c, early.RunID, "is claimed", func(state.Active) bool { return true }), results("two"))
 	}
 	first := f.start("")
 	bind(first)

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -69,7 +70,7 @@ func (f fixture) child(parent string) runs.Accepted {
 	return f.start(`,"mode":"async_callback","parent_session_id":"` + parent + `"`)
 }
 
-func (f fixture) claim(id string) projection.Active {
+func (f fixture) claim(id string) state.Active {
 	f.Helper()
 	return claim(f.T, f.c, id, f.r)
 }
@@ -80,7 +81,7 @@ func (f fixture) ends(id string, o run.Outcome) {
 	f.end(f.claim(id), o)
 }
 
-func (f fixture) end(a projection.Active, o run.Outcome) {
+func (f fixture) end(a state.Active, o run.Outcome) {
 	f.Helper()
 	put(f.T, f.c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: f.r.ID(), Nonce: "n", Attempt: a.Attempt,
@@ -89,9 +90,9 @@ func (f fixture) end(a projection.Active, o run.Outcome) {
 }
 
 // turn waits for the session's next callback turn, and gives it with its prompt.
-func (f fixture) turn(session string) (projection.Active, string) {
+func (f fixture) turn(session string) (state.Active, string) {
 	f.Helper()
-	var open []projection.Active
+	var open []state.Active
 	natstest.Until(f.T, "a callback turn of "+session, func() bool {
 		open = f.c.History.Open(session)
 		return len(open) == 1 && open[0].QueuedSeq != 0
@@ -296,7 +297,7 @@ func TestAParentThatCannotBeCalledBack(t *testing.T) {
 			t.Errorf("got %+v, want %s", got, reason)
 		}
 	}
-	page, err := f.c.Callbacks(t.Context(), projection.Query{Statuses: []string{run.CallbackUndeliverable}})
+	page, err := f.c.Callbacks(t.Context(), query.Query{Statuses: []string{run.CallbackUndeliverable}})
 	if err != nil || len(page.Runs) != 3 {
 		t.Errorf("%d are listed, %v", len(page.Runs), err)
 	}
@@ -341,8 +342,8 @@ func TestAStaleLookupCallsNobodyBackTwice(t *testing.T) {
 	turn := f.claim(parent.RunID)
 	a, b := f.child(parent.SessionID), f.child(parent.SessionID)
 	f.ends(a.RunID, results("a"))
-	stale := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
-		Children: []projection.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
+	stale := state.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Mode: run.AsyncPoll,
+		Children: []state.Child{{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed}}}
 	// so that the last run is another one
 	again := submit(t, f.c, `{"session_id":"`+parent.SessionID+`","prompt":"go on"}`, "")
 	f.end(turn, results("ok"))
@@ -442,7 +443,7 @@ func TestAHundredChildren(t *testing.T) {
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
 	var children []runs.Accepted
-	var claimed []projection.Active
+	var claimed []state.Active
 	for range 100 {
 		children = append(children, f.child(parent.SessionID))
 	}
@@ -551,7 +552,7 @@ func TestSessionsDoNotCallEachOtherForEver(t *testing.T) {
 }
 
 // refusesCallback requires that the stream, too, refuses a callback of an old lookup.
-func (f fixture) refusesCallback(o projection.PendingCallback) {
+func (f fixture) refusesCallback(o state.PendingCallback) {
 	f.Helper()
 	turn, err := f.c.Telling.Prepare(f.Context(), o)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -71,7 +71,7 @@ func TestAHistoryIsComparedBeforeItIsReportedAgain(t *testing.T) {
 			fault.KindOf(err) != fault.NotFound {
 			t.Errorf("a session that is gone: %v", err)
 		}
-		p, err := c.Runs(t.Context(), projection.Query{})
+		p, err := c.Runs(t.Context(), query.Query{})
 		if err == nil && len(p.Runs) > 0 {
 			t.Errorf("%d runs that are gone are listed", len(p.Runs))
 		}

@@ -14,7 +14,7 @@ import (
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/highwater"
 	"ao/coordinator/insight/metrics"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -152,7 +152,7 @@ func (c *Coordinator) Redeliver(ctx context.Context, id string) (run.Run, error)
 }
 
 // Callbacks lists runs with callbacks.
-func (c *Coordinator) Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error) {
+func (c *Coordinator) Callbacks(ctx context.Context, q query.Query) (query.CallbackPage, error) {
 	c.reads.WaitOwnWrites(ctx)
 	return c.History.Callbacks(ctx, q)
 }

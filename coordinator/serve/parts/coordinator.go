@@ -33,6 +33,9 @@ import (
 	"ao/coordinator/payload"
 	"ao/coordinator/preview"
 	"ao/coordinator/projection"
+	"ao/coordinator/projection/follow"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/record"
 	"ao/coordinator/runners"
 	"ao/coordinator/runs"
@@ -178,24 +181,24 @@ type Coordinator struct {
 // history is the whole read model. Its users have smaller interfaces.
 type history struct {
 	*projection.Projection
-	*projection.Index
-	*projection.Payloads
-	*projection.ActiveRuns
-	*projection.Worklist
+	*query.Index
+	*query.Payloads
+	*query.ActiveRuns
+	*query.Worklist
 	*projection.Overlay
-	*projection.Reader
-	*projection.Lists
-	*projection.Feed
-	*projection.Follower
+	*query.Reader
+	*query.Lists
+	*query.Feed
+	*follow.Follower
 }
 
 // wireHistory wires the read model.
-func wireHistory(c *Coordinator, p projection.Parts) {
-	h := &c.History
-	h.Payloads = p.Payloads
-	h.Projection, h.Index, h.ActiveRuns, h.Worklist, h.Overlay = p.Projection, p.Index, p.ActiveRuns, p.Worklist,
-		p.Overlay
-	h.Reader, h.Lists, h.Feed, h.Follower = p.Reader, p.Lists, p.Feed, p.Follower
+func wireHistory(c *Coordinator, cfg projection.Config) {
+	p := projection.New(cfg)
+	f := follow.New(p, c.bus, c.DataDir, c.log)
+	q := query.New(p, c.bus, f, cfg.Key)
+	c.History = history{p, q.Index, q.Payloads, q.ActiveRuns, q.Worklist, projection.NewOverlay(p), q.Reader, q.Lists,
+		q.Feed, f}
 }
 
 // wireRecords wires the writers of records.
@@ -289,12 +292,12 @@ func (c *Coordinator) retryUntilAvailable(ctx context.Context, what string, f fu
 
 // Signals that wake controllers: the effects of records, and changes of registries.
 const (
-	turnDue     = control.Signal(projection.TurnDue)
-	offered     = control.Signal(projection.ResultDue)
-	callbackDue = control.Signal(projection.CallbackDue)
-	halted      = control.Signal(projection.TreeStopDue)
-	webhookDue  = control.Signal(projection.WebhookDue)
-	certain     = control.Signal(projection.HistoryConfirmed)
+	turnDue     = control.Signal(state.TurnDue)
+	offered     = control.Signal(state.ResultDue)
+	callbackDue = control.Signal(state.CallbackDue)
+	halted      = control.Signal(state.TreeStopDue)
+	webhookDue  = control.Signal(state.WebhookDue)
+	certain     = control.Signal(state.HistoryConfirmed)
 	registered  = control.Signal(1 << 16) // a runner was registered or changed
 	requeued    = control.Signal(1 << 17) // runners must be told of their queues
 	// a payload was refused: room must be made

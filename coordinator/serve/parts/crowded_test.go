@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/embed"
@@ -135,7 +135,7 @@ func TestExhaustedBatchesDelayNobody(t *testing.T) {
 		r.Hostname, r.Instance, r.Tags = "there", "late", []string{"late"}
 		register(t, c, r)
 		for _, a := range late {
-			active(t, c, a.RunID, "is queued", func(a projection.Active) bool { return a.QueuedSeq != 0 })
+			active(t, c, a.RunID, "is queued", func(a state.Active) bool { return a.QueuedSeq != 0 })
 			f.ends(a.RunID, results("ok"))
 		}
 	})

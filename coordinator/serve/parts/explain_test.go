@@ -14,7 +14,8 @@ import (
 
 	"ao/coordinator/control/webhook"
 	"ao/coordinator/insight/explain"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -215,7 +216,7 @@ func TestExplainAMovedRun(t *testing.T) {
 	a := active(t, c, acc.RunID, "is queued", isQueued)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), "autonomous.mind.0123456789abcdef", acc.RunID, 1),
 		run.Queued{V: run.Version, Attempt: 1, Key: a.Key, Spec: *a.Spec})
-	active(t, c, acc.RunID, "has moved", func(a projection.Active) bool { return strings.HasSuffix(a.Queue, "abcdef") })
+	active(t, c, acc.RunID, "has moved", func(a state.Active) bool { return strings.HasSuffix(a.Queue, "abcdef") })
 	steps, last := story(explained(t, c, acc.RunID))
 	if !strings.HasPrefix(steps, "accepted queued moved") || !strings.Contains(last["moved"], "in queue autonomous.") {
 		t.Errorf("%s: %v", steps, last)
@@ -273,9 +274,9 @@ func TestExplainWhatHasJustHappened(t *testing.T) {
 // stale is an index that does not have what has just been written.
 type stale struct {
 	explain.History
-	trace projection.Trace
+	trace query.Trace
 	seq   uint64
 }
 
-func (s stale) Trace(context.Context, string) (projection.Trace, error) { return s.trace, nil }
-func (s stale) Seq() uint64                                             { return s.seq }
+func (s stale) Trace(context.Context, string) (query.Trace, error) { return s.trace, nil }
+func (s stale) Seq() uint64                                        { return s.seq }

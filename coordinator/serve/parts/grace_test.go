@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/natstest"
 	"ao/shared/agent"
 	"ao/shared/fault"
@@ -200,7 +200,7 @@ func upgradeWithAnotherDefinition(t *testing.T, drains bool) {
 	hash := after.Hash()
 	for _, id := range []string{queued, fits} {
 		a := active(t, c, id, "is queued with the new definition",
-			func(a projection.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
+			func(a state.Active) bool { return isQueued(a) && a.Spec.Owner == hash })
 		if w, _ := c.Queues.Want(a.Queue); !two.Matches(w) || a.Spec.Timeout != 7 ||
 			!strings.Contains(string(a.Spec.Blueprint), "./other") || a.Attempt != 1 {
 			t.Errorf("it is %+v in queue %s", a.Spec, a.Queue)
@@ -246,7 +246,7 @@ func TestADefinitionThatIsChangedBack(t *testing.T) {
 	register(t, c, two)
 	hash := after.Hash()
 	a := active(t, c, id, "is queued with the new definition",
-		func(a projection.Active) bool { return a.Spec.Owner == hash })
+		func(a state.Active) bool { return a.Spec.Owner == hash })
 	if a.Spec.HasOutputSchema || a.Spec.Output != nil || a.Spec.Attempts != 0 {
 		t.Errorf("what decides its end has changed: %+v", a.Spec)
 	}

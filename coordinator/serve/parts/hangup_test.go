@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/shared/run"
@@ -18,14 +18,14 @@ type impatient struct {
 	pages  int
 }
 
-func (i *impatient) Runs(ctx context.Context, q projection.Query) (projection.Page, error) {
+func (i *impatient) Runs(ctx context.Context, q query.Query) (query.Page, error) {
 	i.pages++
 	i.hangUp()
 	q.Limit = 1
 	return i.Index.Runs(context.WithoutCancel(ctx), q)
 }
 
-func (i *impatient) Callbacks(ctx context.Context, q projection.Query) (projection.CallbackPage, error) {
+func (i *impatient) Callbacks(ctx context.Context, q query.Query) (query.CallbackPage, error) {
 	i.pages++
 	i.hangUp()
 	q.Limit = 1
@@ -46,20 +46,20 @@ func TestBulkSelectionEndsWithItsCaller(t *testing.T) {
 	}
 	for name, do := range map[string]func(context.Context, *runs.Bulk) (runs.BulkResult, error){
 		"stop": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
-			return a.StopAll(ctx, runs.Selection{Filter: projection.Query{Agent: "a"}}, false)
+			return a.StopAll(ctx, runs.Selection{Filter: query.Query{Agent: "a"}}, false)
 		},
 		"counted stop": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
 			one := 1
-			return a.StopAll(ctx, runs.Selection{Filter: projection.Query{Agent: "a", Limit: 1}, Error: "x",
+			return a.StopAll(ctx, runs.Selection{Filter: query.Query{Agent: "a", Limit: 1}, Error: "x",
 				Expect: &one}, false)
 		},
 		"retry": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
 			m := runs.RetrySelection{
-				Selection: runs.Selection{Filter: projection.Query{Statuses: []string{"completed"}}}}
+				Selection: runs.Selection{Filter: query.Query{Statuses: []string{"completed"}}}}
 			return a.RetryAll(ctx, m)
 		},
 		"redeliver": func(ctx context.Context, a *runs.Bulk) (runs.BulkResult, error) {
-			return a.RedeliverAll(ctx, runs.Selection{Filter: projection.Query{Agent: "a"}})
+			return a.RedeliverAll(ctx, runs.Selection{Filter: query.Query{Agent: "a"}})
 		},
 	} {
 		ctx, hangUp := context.WithCancel(t.Context())

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/pool"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -146,7 +146,7 @@ func submit(t testing.TB, c *Coordinator, body, key string) runs.Accepted {
 }
 
 // active waits until a run is as it should be.
-func active(t testing.TB, c *Coordinator, id, what string, ok func(projection.Active) bool) (a projection.Active) {
+func active(t testing.TB, c *Coordinator, id, what string, ok func(state.Active) bool) (a state.Active) {
 	t.Helper()
 	natstest.Until(t, id+" "+what, func() bool {
 		var there bool
@@ -156,16 +156,16 @@ func active(t testing.TB, c *Coordinator, id, what string, ok func(projection.Ac
 	return a
 }
 
-func isQueued(a projection.Active) bool { return a.QueuedSeq != 0 }
+func isQueued(a state.Active) bool { return a.QueuedSeq != 0 }
 
 // claim claims a queued run, as a worker does.
-func claim(t testing.TB, c *Coordinator, id string, r runnerapi.Runner) projection.Active {
+func claim(t testing.TB, c *Coordinator, id string, r runnerapi.Runner) state.Active {
 	t.Helper()
 	a := active(t, c, id, "is queued", isQueued)
 	put(t, c.bus, subject.Claimed(subject.Partition(a.Spec.SessionID), id, a.Key),
 		run.Claim{V: run.Version, SessionID: a.Spec.SessionID, RunnerID: r.ID(), Instance: r.Instance, Nonce: "n" + id,
 			Attempt: a.Attempt, At: time.Now()})
-	return active(t, c, id, "is claimed", func(a projection.Active) bool { return a.Claim != nil })
+	return active(t, c, id, "is claimed", func(a state.Active) bool { return a.Claim != nil })
 }
 
 // heartbeat is one that is not refused.
@@ -179,7 +179,7 @@ func heartbeat(t testing.TB, c *Coordinator, b runnerapi.Heartbeat) runnerapi.He
 }
 
 // finish writes the end record of a claimed run.
-func finish(t testing.TB, c *Coordinator, a projection.Active) {
+func finish(t testing.TB, c *Coordinator, a state.Active) {
 	t.Helper()
 	put(t, c.bus, subject.Ended(subject.Partition(a.Spec.SessionID), a.Spec.ID, a.Key),
 		run.Ended{V: run.Version, SessionID: a.Spec.SessionID, Nonce: "n", Attempt: a.Attempt, Status: run.Completed,

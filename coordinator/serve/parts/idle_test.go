@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -35,7 +35,7 @@ func TestIdleSessions(t *testing.T) {
 		all = append(all, string(v.Status))
 		for _, status := range []run.SessionStatus{run.SessionPending, run.SessionRunning, run.SessionIdle,
 			run.SessionFinished, run.SessionFailed} {
-			p, err := c.History.Sessions(t.Context(), projection.Query{Statuses: []string{string(status)},
+			p, err := c.History.Sessions(t.Context(), query.Query{Statuses: []string{string(status)},
 				Session: session})
 			if err != nil {
 				t.Fatal(err)

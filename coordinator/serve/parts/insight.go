@@ -11,7 +11,7 @@ import (
 	"ao/coordinator/insight/status"
 	"ao/coordinator/ledger"
 	"ao/coordinator/preview"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/subject"
 )
@@ -53,7 +53,7 @@ func (c *Coordinator) wireInsight() {
 }
 
 // newMeters makes the meters if metrics are wanted. It returns the function that gets the steps of the projection.
-func (c *Coordinator) newMeters() func(projection.Step) {
+func (c *Coordinator) newMeters() func(state.Step) {
 	if c.Metrics == nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/record"
 	"ao/coordinator/runs"
 	"ao/coordinator/sessions"
@@ -86,7 +86,7 @@ func TestHeartbeatOfAnUnreadAttempt(t *testing.T) {
 	slow.mu.Lock() // from here on it reads nothing
 	put(t, a.bus, subject.Ended(subject.Partition(first.Spec.SessionID), id, first.Key), run.Ended{V: run.Version,
 		SessionID: first.Spec.SessionID, Nonce: "n", Attempt: 1, Status: run.Failed, At: time.Now()})
-	active(t, a, id, "is queued again", func(at projection.Active) bool { return at.Attempt == 2 && isQueued(at) })
+	active(t, a, id, "is queued again", func(at state.Active) bool { return at.Attempt == 2 && isQueued(at) })
 	second := claim(t, a, id, r)
 	abandoned := func(key string) []string {
 		return heartbeat(t, b, runnerapi.Heartbeat{RunnerID: r.ID(), Instance: r.Instance,

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"ao/coordinator/control/retention"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/query"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -28,7 +29,7 @@ func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 	if err := f.c.bus.EnsureTaskQueue(t.Context(), elsewhere, 1); err != nil {
 		t.Fatal(err)
 	}
-	queue := func(a projection.Active) string {
+	queue := func(a state.Active) string {
 		t.Helper()
 		e, err := f.c.records.Queued(subject.Partition(a.Spec.SessionID), elsewhere, *a.Spec, a.Attempt, true)
 		if err == nil {
@@ -64,7 +65,7 @@ func TestARunThatIsQueuedTooLateIsNotClaimedAgain(t *testing.T) {
 		t.Errorf("the late record exists as record %d, %v", m.Seq, err)
 	}
 	want := seen(t, f.c.History.Lists)
-	for reader, j := range map[string]*projection.Lists{"the other coordinator": other.History.Lists,
+	for reader, j := range map[string]*query.Lists{"the other coordinator": other.History.Lists,
 		"who reads anew": anew(t, f.c)} {
 		if got := seen(t, j); got != want {
 			t.Errorf("%s sees\n%s\nwant\n%s", reader, got, want)

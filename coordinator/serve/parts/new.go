@@ -9,6 +9,7 @@ import (
 	"ao/coordinator/logins"
 	"ao/coordinator/payload"
 	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/record"
 	"ao/nats/subject"
 	"ao/shared/clock"
@@ -20,13 +21,12 @@ import (
 func New(cfg Config) *Coordinator {
 	cfg = cfg.withDefaults()
 	c := &Coordinator{Config: cfg, bus: cfg.Bus, log: cfg.Log, keys: record.NewKeys()}
-	history := projection.New(cfg.Bus, projection.Config{
-		Log: cfg.Log, Dir: cfg.DataDir, OnEffect: func(e projection.Effect) { c.scheduler.Wake(control.Signal(e)) },
+	wireHistory(c, projection.Config{
+		Log: cfg.Log, OnEffect: func(e state.Effect) { c.scheduler.Wake(control.Signal(e)) },
 		OnStep: c.newMeters(), Version: cfg.RecordVersion,
 		Key:          c.keys.Of,
 		ValidChecked: c.keys.ValidChecked,
 	})
-	wireHistory(c, history)
 	wireHighwater(c)
 	c.Logins = &logins.Logins{Signer: c.keys, Bucket: c.bus.Bucket(subject.Logins), Ready: c.started.Load}
 	wireRegistry(c)

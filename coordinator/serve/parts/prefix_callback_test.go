@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/coordinator/sessions"
 	"ao/nats/bus"
@@ -48,7 +48,7 @@ func (p *prefix) blockCallbacks() (release func()) {
 	return occupyPool(p.T, p.c, p.c.Telling.Pool)
 }
 
-func (p *prefix) callback(o projection.PendingCallback) []bus.Entry {
+func (p *prefix) callback(o state.PendingCallback) []bus.Entry {
 	p.Helper()
 	t, err := p.c.Telling.Prepare(p.Context(), o)
 	if err != nil || t.Reported != len(o.Children) {
@@ -165,14 +165,14 @@ func TestALargeListIsTaken(t *testing.T) {
 	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	parent := f.start("")
 	f.ends(parent.RunID, results("ok"))
-	o := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, LastClaimed: parent.RunID}
+	o := state.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, LastClaimed: parent.RunID}
 	text := strings.Repeat("x", 130<<10)
 	child := f.start("")
 	f.ends(child.RunID, results(text))
-	o.Children = append(o.Children, projection.Child{RunID: child.RunID, SessionID: child.SessionID,
+	o.Children = append(o.Children, state.Child{RunID: child.RunID, SessionID: child.SessionID,
 		Status: run.Completed})
 	for len(o.Children) < 1000 {
-		o.Children = append(o.Children, projection.Child{RunID: run.NewID(), SessionID: run.NewSessionID(),
+		o.Children = append(o.Children, state.Child{RunID: run.NewID(), SessionID: run.NewSessionID(),
 			Status: run.Completed})
 	}
 	turn, err := f.c.Telling.Prepare(t.Context(), o)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -119,7 +119,7 @@ func TestAPrefixOfTheEndOfAWaitingRun(t *testing.T) {
 					more = ""
 				}
 				id := p.start(more).RunID
-				a := active(t, p.c, id, "is known", func(a projection.Active) bool { return isQueued(a) == tt.queued })
+				a := active(t, p.c, id, "is known", func(a state.Active) bool { return isQueued(a) == tt.queued })
 				all, err := p.c.ends.WaitingEnd(t.Context(), a, tt.status, tt.f)
 				p.write(all, err)
 				p.endsOnce(id, tt.status, tt.f.Code)
@@ -165,7 +165,7 @@ func TestAPrefixOfTheEndOfAnAttemptWithASchema(t *testing.T) {
 					return
 				}
 				second := active(t, p.c, id, "has its second attempt",
-					func(a projection.Active) bool { return a.Attempt == 2 && isQueued(a) })
+					func(a state.Active) bool { return a.Attempt == 2 && isQueued(a) })
 				if second.CarriedEndSeq != 0 {
 					t.Error("the second attempt is ended by what ended the first")
 				}
@@ -361,7 +361,7 @@ func TestAPrefixOfQueuedRuns(t *testing.T) {
 		var ids []string
 		for range runs {
 			a := p.start(`,"additional_demands":{"hostname":"late"}`)
-			waits := active(t, p.c, a.RunID, "waits", func(a projection.Active) bool { return !isQueued(a) })
+			waits := active(t, p.c, a.RunID, "waits", func(a state.Active) bool { return !isQueued(a) })
 			ids = append(ids, a.RunID)
 			e, err := p.c.records.Queued(subject.Partition(a.SessionID), p.c.Dispatch.Want(waits).TaskQueue(),
 				*waits.Spec, 1, true)

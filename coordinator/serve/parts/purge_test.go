@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"ao/coordinator/projection"
+	"ao/coordinator/projection/follow"
+	"ao/coordinator/projection/query"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -16,26 +18,27 @@ import (
 )
 
 // anew is a projection that reads what the stream has now.
-func anew(t testing.TB, c *Coordinator) *projection.Lists {
+func anew(t testing.TB, c *Coordinator) *query.Lists {
 	t.Helper()
-	j := projection.New(c.bus, projection.Config{Log: natstest.Log(t), Key: c.keys.Of})
+	p := projection.New(projection.Config{Log: natstest.Log(t), Key: c.keys.Of})
+	j := follow.New(p, c.bus, "", natstest.Log(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { j.Follower.Run(ctx) })
+	wg.Go(func() { j.Run(ctx) })
 	t.Cleanup(wg.Wait)
 	t.Cleanup(cancel)
-	natstest.Until(t, "another projection has read all", func() bool { return j.Follower.Ready() == nil })
-	return j.Lists
+	natstest.Until(t, "another projection has read all", func() bool { return j.Ready() == nil })
+	return query.New(p, c.bus, j, c.keys.Of).Lists
 }
 
 // seen is all that readers see.
-func seen(t testing.TB, j *projection.Lists) string {
+func seen(t testing.TB, j *query.Lists) string {
 	t.Helper()
-	runs, err := j.Runs(t.Context(), projection.Query{Limit: 1000})
+	runs, err := j.Runs(t.Context(), query.Query{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sessions, err := j.Sessions(t.Context(), projection.Query{Limit: 1000})
+	sessions, err := j.Sessions(t.Context(), query.Query{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

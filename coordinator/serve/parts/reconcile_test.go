@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/shared/run"
@@ -30,7 +30,7 @@ func TestEmptyProjectionDeletesNoBodies(t *testing.T) {
 }
 
 // takeUnclaimed takes a queued run, and what is before it, out of its queue without claiming it.
-func takeUnclaimed(t *testing.T, c *Coordinator, a projection.Active) {
+func takeUnclaimed(t *testing.T, c *Coordinator, a state.Active) {
 	t.Helper()
 	ctx, enough := context.WithCancel(t.Context())
 	var taking sync.WaitGroup

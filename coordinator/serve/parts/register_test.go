@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -246,7 +246,7 @@ func TestAWaitingRunFollowsItsAgentToAnotherQueue(t *testing.T) {
 	}
 	one := runner("two", echo("a"))
 	register(t, c, one)
-	moved := active(t, c, id, "moved", func(a projection.Active) bool { return a.Queue != first })
+	moved := active(t, c, id, "moved", func(a state.Active) bool { return a.Queue != first })
 	if w, _ := c.Queues.Want(moved.Queue); !one.Matches(w) && len(w.Agents) != 1 {
 		t.Errorf("it waits in %s", moved.Queue)
 	}

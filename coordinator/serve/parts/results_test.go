@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/bus"
 	"ao/nats/natstest"
@@ -22,12 +22,12 @@ import (
 const mustBe = `,"output_schema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`
 
 // report appends the unverified result of a claimed attempt, as its runner does.
-func (f fixture) report(a projection.Active, o run.Outcome) {
+func (f fixture) report(a state.Active, o run.Outcome) {
 	f.Helper()
 	f.reportAs(a, run.Ended{Status: o.Status, Error: o.Error, Result: o.Result})
 }
 
-func (f fixture) reportAs(a projection.Active, e run.Ended) {
+func (f fixture) reportAs(a state.Active, e run.Ended) {
 	f.Helper()
 	e.V, e.SessionID, e.RunnerID, e.Nonce, e.Attempt, e.At = run.Version, a.Spec.SessionID, f.r.ID(), "n", a.Attempt,
 		time.Now()
@@ -35,7 +35,7 @@ func (f fixture) reportAs(a projection.Active, e run.Ended) {
 }
 
 // isReported reports whether a coordinator has read an unverified result.
-func isReported(a projection.Active) bool { return a.UnverifiedSeq != 0 }
+func isReported(a state.Active) bool { return a.UnverifiedSeq != 0 }
 
 // blockChecks keeps a coordinator from checking results until it is released.
 func blockChecks(t *testing.T, c *Coordinator) (release func()) {
@@ -326,14 +326,14 @@ func TestAResultThatFailsTheCheckIsAnAttempt(t *testing.T) {
 	f := newFixture(t, start(t, natstest.Bus(t), Config{}))
 	a := f.start(mustBe + `,"max_attempts":2`)
 	f.report(f.claim(a.RunID), data(`{}`))
-	second := active(t, f.c, a.RunID, "has another attempt", func(a projection.Active) bool {
+	second := active(t, f.c, a.RunID, "has another attempt", func(a state.Active) bool {
 		return a.Attempt == 2 &&
 			a.QueuedSeq != 0
 	})
 	put(t, f.c.bus, subject.Claimed(subject.Partition(a.SessionID), a.RunID, second.Key),
 		run.Claim{V: run.Version, SessionID: a.SessionID, RunnerID: f.r.ID(), Instance: f.r.Instance, Nonce: "m",
 			Attempt: 2, At: time.Now()})
-	second = active(t, f.c, a.RunID, "is claimed again", func(a projection.Active) bool { return a.Claim != nil })
+	second = active(t, f.c, a.RunID, "is claimed again", func(a state.Active) bool { return a.Claim != nil })
 	f.report(second, data(`{"n":2}`))
 	if o := ended(t, f.c, a.RunID); o.Status != run.Completed || o.Attempt != 2 || string(o.Result.Data) != `{"n":2}` {
 		t.Errorf("got %s attempt %d %v", o.Status, o.Attempt, o.Error)

@@ -9,7 +9,7 @@ import (
 
 	"ao/coordinator/control/callback"
 	"ao/coordinator/control/retention"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/bus"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -28,7 +28,7 @@ func TestStopAtTheMomentOfAFailure(t *testing.T) {
 			RunnerID: f.r.ID(), Nonce: "n", Attempt: 1, Status: run.Failed, Error: fault.New(fault.Internal, "x", "x"),
 			At: time.Now()})
 		if queued {
-			active(t, f.c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 })
+			active(t, f.c, id, "is queued again", func(a state.Active) bool { return a.Attempt == 2 })
 		}
 		put(t, f.c.bus, subject.Stopping(part, id), run.Stop{V: run.Version, SessionID: a.Spec.SessionID,
 			At: time.Now()})
@@ -128,9 +128,9 @@ func TestTruncationKeepsFreshCallbacks(t *testing.T) {
 	f.ends(parent.RunID, results("ok"))
 	child := f.child(parent.SessionID)
 	f.ends(child.RunID, results("child"))
-	stale := projection.PendingCallback{ReadAt: time.Now(), Session: parent.SessionID, LastRun: parent.RunID,
+	stale := state.PendingCallback{ReadAt: time.Now(), Session: parent.SessionID, LastRun: parent.RunID,
 		Mode:     run.AsyncPoll,
-		Children: []projection.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
+		Children: []state.Child{{RunID: child.RunID, SessionID: child.SessionID, Status: run.Completed}}}
 	turn, _ := f.turn(parent.SessionID)
 	f.ends(turn.Spec.ID, results("ok"))
 	for range 3 {
@@ -148,13 +148,13 @@ func TestChildrenAreReadUpToALimit(t *testing.T) {
 	f := newFixture(t, start(t, natstest.Bus(t), Config{MaxPayload: 64 << 10}))
 	parent := f.start("")
 	f.claim(parent.RunID)
-	var pending []projection.Child
+	var pending []state.Child
 	for range 6 {
 		a := f.child(parent.SessionID)
 		f.ends(a.RunID, results(strings.Repeat("x", 60<<10)))
-		pending = append(pending, projection.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
+		pending = append(pending, state.Child{RunID: a.RunID, SessionID: a.SessionID, Status: run.Completed})
 	}
-	o := projection.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Children: pending}
+	o := state.PendingCallback{Session: parent.SessionID, LastRun: parent.RunID, Children: pending}
 	cfg, read := f.c.Telling.Config, 0
 	cfg.History = counting{cfg.History, &read}
 	if _, err := callback.New(cfg).Prepare(t.Context(), o); err != nil || read != 2 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/fault"
@@ -15,13 +15,13 @@ import (
 )
 
 // part asks for a part of a payload, or brings one, as the worker of an attempt does.
-func part(a projection.Active, name string, body string) runnerapi.PartRequest {
+func part(a state.Active, name string, body string) runnerapi.PartRequest {
 	return runnerapi.PartRequest{RunID: a.Spec.ID, SessionID: a.Spec.SessionID, Attempt: a.Attempt, Key: a.Key,
 		Name: name, Body: []byte(body)}
 }
 
 // keeps has an attempt keep a state, as a worker does.
-func (f fixture) keeps(a projection.Active, state string) (name string) {
+func (f fixture) keeps(a state.Active, state string) (name string) {
 	f.Helper()
 	pointer := runnerapi.StatePointer(a.Spec.ID, a.Attempt)
 	name, _ = runnerapi.StateName(pointer)
@@ -39,7 +39,7 @@ func (f fixture) keeps(a projection.Active, state string) (name string) {
 	return name
 }
 
-func (f fixture) resume(session string) projection.Active {
+func (f fixture) resume(session string) state.Active {
 	f.Helper()
 	return f.claim(submit(f.T, f.c, `{"session_id":"`+session+`","prompt":"go on"}`, "").RunID)
 }

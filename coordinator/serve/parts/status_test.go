@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"ao/coordinator/insight/status"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/nats/natstest"
 	"ao/nats/subject"
 	"ao/shared/run"
@@ -19,7 +19,7 @@ func TestStatusDecidesNothing(t *testing.T) {
 	c := start(t, natstest.Bus(t), Config{})
 	f := newFixture(t, c)
 	acc := f.start(`,"additional_demands":{"hostname":"elsewhere"}`)
-	a := active(t, c, acc.RunID, "waits", func(projection.Active) bool { return true })
+	a := active(t, c, acc.RunID, "waits", func(state.Active) bool { return true })
 	deleted := runnerapi.NewRoutingKey(a.Spec.AgentType, a.Spec.Demands, nil)
 	put(t, c.bus, subject.Queued(subject.Partition(acc.SessionID), deleted.TaskQueue(), acc.RunID, 1),
 		run.Queued{V: run.Version, Attempt: 1, Key: c.keys.Of(acc.RunID, 1), Spec: *a.Spec})

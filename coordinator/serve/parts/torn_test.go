@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -85,7 +85,7 @@ func TestAnEarlyEndRecordIsNotInTheWay(t *testing.T) {
 	}
 	putEnd(2, run.Completed)
 	putEnd(1, run.Failed)
-	active(t, f.c, id, "is queued again", func(a projection.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
+	active(t, f.c, id, "is queued again", func(a state.Active) bool { return a.Attempt == 2 && a.QueuedSeq != 0 })
 	second := f.claim(id)
 	natstest.Until(t, "the run is abandoned", func() bool {
 		return f.c.ends.FailLost(t.Context(), second, "test") == nil && f.c.History.Ended(id)
@@ -115,7 +115,7 @@ func TestAnEarlyEndRecordPreventsNoEnd(t *testing.T) {
 			}
 			putEnd(key, 2, run.Completed)
 			putEnd(first.Key, 1, run.Failed)
-			active(t, c, id, "waits for its second attempt", func(a projection.Active) bool {
+			active(t, c, id, "waits for its second attempt", func(a state.Active) bool {
 				return a.AttemptNumber() == 2 && a.Claim == nil && (claimed || a.QueuedSeq != 0)
 			})
 			if got, err := c.Stop(t.Context(), id); err != nil || got.Status != run.Stopped {
@@ -155,7 +155,7 @@ func TestAnEarlyClaimIsNotInTheWay(t *testing.T) {
 				putEnd(key, 2, run.Completed)
 			}
 			putEnd(first.Key, 1, run.Failed)
-			second := active(t, c, id, "is queued again", func(a projection.Active) bool {
+			second := active(t, c, id, "is queued again", func(a state.Active) bool {
 				return a.Attempt == 2 &&
 					a.QueuedSeq != 0
 			})

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ao/coordinator/control/retention"
-	"ao/coordinator/projection"
+	"ao/coordinator/projection/state"
 	"ao/coordinator/runs"
 	"ao/nats/natstest"
 	"ao/nats/subject"
@@ -112,7 +112,7 @@ func TestTruncationUnderLoadTouchesNothingOpenOrPending(t *testing.T) {
 
 // passes claims and ends a run as a worker does; it may be truncated before anybody reads it.
 func (f fixture) passes(a runs.Accepted) {
-	var at projection.Active
+	var at state.Active
 	natstest.Until(f.T, a.RunID+" is queued", func() (ok bool) {
 		at, ok = f.c.History.Active(a.RunID)
 		return ok && at.QueuedSeq != 0

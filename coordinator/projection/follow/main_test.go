@@ -1,0 +1,9 @@
+package follow
+
+import (
+	"testing"
+
+	"ao/nats/natstest"
+)
+
+func TestMain(m *testing.M) { natstest.Main(m) }

@@ -1,9 +1,0 @@
-package projection
-
-import (
-	"testing"
-
-	"ao/nats/natstest"
-)
-
-func TestMain(m *testing.M) { natstest.Main(m) }
