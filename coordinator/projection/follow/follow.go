@@ -1,3 +1,5 @@
+// Package follow reads the RUNS stream into a projection, notices when NATS has lost what was read, and keeps
+// checkpoints.
 package follow
 
 import (

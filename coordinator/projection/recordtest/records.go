@@ -1,3 +1,4 @@
+// Package recordtest writes the records of runs, as coordinators and workers do, for tests of the projection.
 package recordtest
 
 import (
@@ -21,8 +22,10 @@ import (
 // Entry is a record, as coordinators and workers write it.
 type Entry = bus.Entry
 
+// Began is when all runs were accepted.
 var Began = time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC)
 
+// Body is a record as JSON.
 func Body(t testing.TB, v any) []byte {
 	t.Helper()
 	raw, err := strictjson.Encode(v)
@@ -39,6 +42,7 @@ type Actor struct {
 	Part string
 }
 
+// NewActor returns the writer of a run's records. Parameters, agent and times are always the same.
 func NewActor(t testing.TB, id, session, agent string) Actor {
 	spec := run.Spec{
 		ID: id, Type: run.Start, SessionID: session, Agent: agent, AgentType: run.Procedural, Mode: run.AsyncPoll,
@@ -52,8 +56,10 @@ func NewActor(t testing.TB, id, session, agent string) Actor {
 	return Actor{t, spec, subject.Partition(session)}
 }
 
+// Key is the key of an attempt.
 func (a Actor) Key(attempt int) string { return KeyOf(a.Spec.ID, attempt) }
 
+// Queued queues an attempt.
 func (a Actor) Queued(attempt int) Entry {
 	return Entry{
 		Subject: subject.Queued(a.Part, "procedural._._", a.Spec.ID, attempt),
@@ -66,6 +72,7 @@ func (a Actor) Elsewhere(attempt int, queue string) Entry {
 	return Entry{Subject: subject.Queued(a.Part, queue, a.Spec.ID, attempt), Body: a.Queued(attempt).Body}
 }
 
+// Accepted accepts the run, which waits.
 func (a Actor) Accepted() Entry {
 	return Entry{
 		Subject: subject.Accepted(a.Part, a.Spec.SessionID, a.Spec.ID),
@@ -73,6 +80,7 @@ func (a Actor) Accepted() Entry {
 	}
 }
 
+// Claimed claims an attempt for runner rnr_1.
 func (a Actor) Claimed(attempt int) Entry {
 	c := run.Claim{
 		V:         1,
@@ -86,6 +94,7 @@ func (a Actor) Claimed(attempt int) Entry {
 	return Entry{Subject: subject.Claimed(a.Part, a.Spec.ID, a.Key(attempt)), Body: Body(a.t, c)}
 }
 
+// Bound binds the session to an executor's.
 func (a Actor) Bound(attempt int, model string) Entry {
 	b := run.Bound{
 		V:                 1,
@@ -100,6 +109,7 @@ func (a Actor) Bound(attempt int, model string) Entry {
 	return Entry{Subject: subject.Bound(a.Part, a.Spec.ID, a.Key(attempt)), Body: Body(a.t, b)}
 }
 
+// Stopping asks for the run to be stopped.
 func (a Actor) Stopping() Entry {
 	return Entry{
 		Subject: subject.Stopping(a.Part, a.Spec.ID),
@@ -107,6 +117,7 @@ func (a Actor) Stopping() Entry {
 	}
 }
 
+// Ended ends an attempt. events is the number of its last one.
 func (a Actor) Ended(attempt int, s run.Status, events uint64) Entry {
 	at := Began.Add(2 * time.Second)
 	e := run.Ended{
@@ -158,10 +169,12 @@ func (a Actor) Checked(attempt int, mark string) Entry {
 	return Entry{Subject: subject.Ended(a.Part, a.Spec.ID, a.Key(attempt)), Body: Body(a.t, e)}
 }
 
+// Deleted deletes the run's session.
 func (a Actor) Deleted() Entry {
 	return Entry{Subject: subject.Deleted(a.Part, a.Spec.SessionID), Body: Body(a.t, run.Deleted{V: 1, At: Began})}
 }
 
+// Event is a message of the run.
 func (a Actor) Event(n int) Entry {
 	e := run.Event{
 		Type:      run.EventMessage,
@@ -173,15 +186,17 @@ func (a Actor) Event(n int) Entry {
 	return Entry{Subject: subject.Event(a.Part, a.Spec.SessionID, a.Spec.ID, run.EventMessage), Body: Body(a.t, e)}
 }
 
-// markOf is what coordinators prove with that they have checked a result; marked reports whether it is that.
+// Signed is what coordinators prove with that they have checked a result; Marked reports whether it is that.
 func Signed(id string, attempt int) string { return fmt.Sprint("mark of ", id, " ", attempt) }
 
 func Marked(id string, attempt int, mark string) bool { return mark == Signed(id, attempt) }
 
+// Message is a record in the stream.
 func Message(seq int, e Entry) stream.Message {
 	return stream.Message{Seq: uint64(seq), Subject: e.Subject, Body: e.Body, Time: Began}
 }
 
+// Must panics if there is an error.
 func Must(raw []byte, err error) []byte {
 	if err != nil {
 		panic(err)
@@ -217,6 +232,7 @@ func (a Actor) Callback(children ...string) Entry {
 	}
 }
 
+// Notified is a step of the run's webhook.
 func (a Actor) Notified(n int, status string) Entry {
 	return Entry{
 		Subject: subject.Notified(a.Part, a.Spec.ID, n),

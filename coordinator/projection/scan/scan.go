@@ -1,3 +1,4 @@
+// Package scan reads what the projection needs of records, without decoding the rest of them.
 package scan
 
 import (
@@ -16,6 +17,7 @@ type Scanner struct {
 	Definitions definitions
 }
 
+// New returns a scanner that shares no strings yet.
 func New() *Scanner { return &Scanner{map[string]string{}, newDefinitions()} }
 
 // Claim reads a claimed record. What it carries is a part of body.

@@ -70,6 +70,7 @@ func (d *callbacks) hasPending(s *Session) bool {
 	return false
 }
 
+// IsPending reports whether a parent has yet to be called back for a run, or may have to be.
 func (d *callbacks) IsPending(r *Row) bool {
 	waits := r.Reported && r.turn != nil && r.turn.live != nil && !r.turn.ClaimedByRunner ||
 		d.inReservedTurn(r) // the turn may return it

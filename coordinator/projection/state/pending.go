@@ -37,6 +37,7 @@ type Child struct {
 	Ended            time.Time // by its own clock
 }
 
+// Of returns the callback of a session that is due now; not ok: nothing.
 func (d *callbacks) Of(s *Session, now time.Time) (o PendingCallback, ok bool) {
 	if s.runs == 0 || len(s.live) > 0 || s.lastEnded == nil || len(s.pending) == 0 || !s.canReceiveCallback() ||
 		d.hasReservedTurn(s) {

@@ -3,13 +3,16 @@ package state
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"ao/coordinator/projection/scan"
+	"ao/shared/fault"
 	"ao/shared/run"
+	"ao/shared/runnerapi"
 )
 
 const (
@@ -17,6 +20,7 @@ const (
 	SessionPrefix = "ses_"
 )
 
+// IdentOf makes an id compact.
 func IdentOf(prefix, id string) Ident {
 	if digits, ok := strings.CutPrefix(id, prefix); ok && len(digits) == 32 {
 		hi, okHi := number(digits[:16])
@@ -43,6 +47,7 @@ func number(digits string) (n uint64, ok bool) {
 	return n, true
 }
 
+// Text is the inverse of IdentOf.
 func (i Ident) Text(prefix string) string {
 	if i.Odd != "" {
 		return i.Odd
@@ -117,6 +122,7 @@ func (r *Row) Status() run.Status {
 	return r.base()
 }
 
+// ID returns the session's id.
 func (s *Session) ID() string { return s.Ident.Text(SessionPrefix) }
 
 // StatusRun returns the run that decides the session's status: the open one, else the oldest waiting one, else the one
@@ -185,6 +191,7 @@ func (s *Session) view() run.Session {
 	}
 }
 
+// Moment returns the time of nanoseconds since 1970.
 func Moment(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
 func momentOrNil(ns int64) *time.Time {
@@ -254,3 +261,44 @@ func statusIndex(s run.Status) uint8 { return uint8(slices.Index(run.Statuses, s
 
 // Mode returns the run's mode.
 func (r *Row) Mode() string { return modes[r.ModeIndex] }
+
+// Binding returns what the session's executor bound last; zero if it bound nothing.
+func (s *Session) Binding() binding {
+	if s == nil || s.Bound == nil {
+		return binding{}
+	}
+	return *s.Bound
+}
+
+// bindingOf returns the binding that a queued record implies, for when the record that bound it is no longer kept. The
+// run demanded the session's host. A state pointer works on every host, whatever else that run demanded.
+func bindingOf(s *run.Spec) *binding {
+	if runnerapi.IsStatePointer(s.ExecutorSessionID) {
+		return &binding{Model: s.ExecutorSessionID, Profile: s.Demands.ExecutorProfile}
+	}
+	return &binding{s.ExecutorSessionID, s.Demands.Hostname, s.Demands.ExecutorProfile}
+}
+
+// StatePointers returns the kept conversation states that sessions are bound to.
+func StatePointers(f *State) map[string]bool {
+	all := map[string]bool{}
+	for _, s := range f.sessions {
+		if runnerapi.IsStatePointer(s.Binding().Model) {
+			all[s.Binding().Model] = true
+		}
+	}
+	return all
+}
+
+// StoppedError returns the error of a run that is stopped before a runner claimed it.
+func (a Active) StoppedError() *fault.Fault {
+	if h := a.TreeStop; h.Seq != 0 {
+		return fault.New(fault.Internal, "stopped",
+			fmt.Sprintf("Stopped before it began, with all that is below session %s", h.Session)).
+			With("stopped_with", h.Session)
+	}
+	if n := a.AttemptNumber(); n > 1 {
+		return fault.New(fault.Internal, "stopped", fmt.Sprintf("Stopped before its attempt %d began", n))
+	}
+	return fault.New(fault.Internal, "stopped", "Stopped before it began")
+}

@@ -1,3 +1,5 @@
+// Package state is the pure reducer of the RUNS stream: records in, state out. It knows no clock, no lock and no NATS,
+// and the same records make the same state in every process. Who reads a State holds the lock of its Projection.
 package state
 
 import (
@@ -351,3 +353,6 @@ func (ch *Change) Spec() *run.Spec {
 	}
 	return ch.row.live.snap.Spec
 }
+
+// Record is a message of a stream, independent of what carried it.
+type Record = stream.Message

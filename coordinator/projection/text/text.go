@@ -1,3 +1,4 @@
+// Package text keeps the texts by which runs are found, in compressed blocks (decision 0041).
 package text
 
 import (
