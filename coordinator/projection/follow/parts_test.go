@@ -78,21 +78,6 @@ func (b *bench) write(records ...entry) (seq uint64) {
 	return seq
 }
 
-// emitAll writes events and returns the last one's sequence.
-func (b *bench) emitAll(events ...entry) uint64 {
-	b.t.Helper()
-	for _, e := range events {
-		if err := b.emit.Emit(b.t.Context(), e.Subject, e.Body); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	seq, err := b.emit.Flush(b.t.Context())
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return seq
-}
-
 func (b *bench) actor(session string) actor {
 	return newActor(b.t, run.NewID(), session, "x")
 }
