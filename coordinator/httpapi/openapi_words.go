@@ -45,7 +45,7 @@ var descriptions = map[string]string{
 	"Done.refused":             "runs that were refused, each with its error",
 	"retry_of":                 "the run that it retries; absent: none",
 	"agent_hash":               "identifies the agent's definition; absent: unknown",
-	"Definition.agent_changed": "the agent has another definition now, or is deleted; null: unknown for now",
+	"Definition.agent_changed": "the agent has another definition now, or is deleted; null: NATS does not tell",
 	"Definition.definition":    "the agent as the run was accepted with; secrets are masked below scope admin",
 	"Definition.output":        "what the answer must match, and where that was set; null: anything",
 	"agent_changed":            "a retry: the agent's definition differs from that of the run that it repeats",

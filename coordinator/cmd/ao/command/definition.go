@@ -38,7 +38,7 @@ func showDefinition(a *app, d runDefinition) error {
 	}
 	switch {
 	case d.Changed == nil:
-		a.note("it is unknown for now whether the agent has changed since")
+		a.note("NATS does not tell whether the agent has changed since")
 	case *d.Changed:
 		a.note("the agent has changed since, or is deleted: 'ao agents show %s'", screen.Line(b.Name))
 	}
